@@ -1,4 +1,5 @@
-//! A tool of your own: one function, one text file, and it has validation, policy, approval, bounds and errors.
+//! A custom tool: one function and one text file; haft adds validation, policy, approval, limits
+//! and errors.
 //!
 //!     cargo run --example custom_tool
 
@@ -7,19 +8,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What the tool takes. The doc comments are what models and `--help` show.
+/// The input of the tool. Models and `--help` show the doc comments.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CountWords {
-    /// The text whose words are counted.
+    /// The text to count.
     text: String,
-    /// Words shorter than this do not count.
+    /// Ignore words shorter than this.
     #[serde(default)]
     #[schemars(range(max = 50))]
     min_length: usize,
 }
 
-/// What it gives back: typed for programs, and as text for models.
+/// The output: typed for programs, and as text for models.
 #[derive(Serialize, JsonSchema)]
 struct WordCount {
     words: usize,
@@ -44,14 +45,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     registry.register(&TOOL)?;
     let gate = Gate::builder(registry).build();
 
-    // Small slips of a model are mended and reported: another spelling of the field, a number in quotes.
+    // Small errors of a model are repaired and reported: here another spelling of the field, and a
+    // number in quotes.
     let input = json!({"text": "the handle of a tool", "minLength": "4"});
     let outcome = gate.call(CallRequest::new("count_words", input, Context::new("demo"))).await;
     assert_eq!(outcome.content, "2 words");
     assert_eq!(outcome.repairs.len(), 2);
     show(&outcome)?;
 
-    // What cannot be mended is explained.
+    // Input that cannot be repaired is refused with an explanation.
     let input = json!({"txt": "the handle of a tool"});
     let outcome = gate.call(CallRequest::new("count_words", input, Context::new("demo"))).await;
     assert_eq!(outcome.exit_code(), 2);

@@ -1,4 +1,4 @@
-//! A tool that is made at run time: it implements `Tool` by hand, and the registry makes it when it is first used.
+//! A tool created at run time: it implements `Tool`, and the registry creates it on first use.
 //!
 //!     cargo run --example dynamic_tool
 
@@ -10,14 +10,14 @@ use haft::{
 };
 use serde_json::{Value, json};
 
-/// Looks words up in a glossary that is only known when the program runs.
+/// Explains words of a glossary that is only known at run time.
 struct Glossary {
     spec: ToolSpec,
     entries: BTreeMap<&'static str, &'static str>,
 }
 
 impl Glossary {
-    /// Stands for asking a server or reading a file.
+    /// In a real program this would ask a server or read a file.
     async fn load() -> Result<Arc<dyn Tool>, ToolError> {
         let entries = BTreeMap::from([
             ("haft", "the handle of a tool"),
@@ -60,7 +60,7 @@ impl Tool for Glossary {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let registry = Registry::default();
     registry.define("explain_word", Glossary::load)?;
-    // One that cannot be made costs only itself.
+    // A tool that cannot be created does not affect the others.
     registry.define("broken", || async { Err(ToolError::unavailable("its server is down")) })?;
     let gate = Gate::builder(registry.clone()).build();
 

@@ -1,4 +1,5 @@
-//! All of haft inside your own program: rules, sandbox, undo, ledger and approvals as the command line has them.
+//! All of haft in another program: rules, sandbox, undo, ledger and approvals as in the command
+//! line.
 //!
 //!     cargo run --example embedded_host
 
@@ -23,7 +24,7 @@ async fn main() -> Result<(), ToolError> {
         assert!(outcome.is_ok(), "{}", outcome.content);
         print(&outcome.content).map_err(|error| ToolError::internal(error.to_string()))?;
     }
-    assert!(!folder.path().join("tea.txt").exists(), "it was undone");
+    assert!(!folder.path().join("tea.txt").exists(), "the write was not undone");
     flush()
 }
 

@@ -1,4 +1,5 @@
-//! haft inside your own program: state of yours behind a capability, and your own way to ask people.
+//! haft in another program, with a custom capability for the program's state, and a custom approval
+//! handler.
 //!
 //!     cargo run --example embedded_registry
 
@@ -16,7 +17,7 @@ use serde_json::json;
 #[derive(Default)]
 struct Orders(Mutex<Vec<String>>);
 
-/// The capability that lets a tool place orders. Whoever takes it as an argument says so in its signature.
+/// The capability to place orders. A tool declares it by taking it as an argument.
 struct PlaceOrders(Arc<Orders>);
 
 impl Capability for PlaceOrders {
@@ -31,9 +32,9 @@ impl Capability for PlaceOrders {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OrderTea {
-    /// Which tea.
+    /// The kind of tea.
     sort: String,
-    /// How many cups.
+    /// The number of cups.
     #[schemars(range(min = 1, max = 12))]
     cups: u32,
 }
@@ -41,12 +42,13 @@ struct OrderTea {
 #[tool(title = "Order tea")]
 async fn order_tea(input: OrderTea, orders: PlaceOrders) -> Result<Reply, ToolError> {
     let order = format!("{} x {}", input.cups, input.sort);
-    let mut orders = orders.0.0.lock().map_err(|_| ToolError::internal("the orders are lost"))?;
+    let mut orders =
+        orders.0.0.lock().map_err(|_| ToolError::internal("the orders are not available"))?;
     orders.push(order.clone());
     Ok(Reply::text(format!("ordered {order}")))
 }
 
-/// Says yes to small orders and no, with words for the model, to large ones.
+/// Approves small orders, and denies large ones with a reason for the model.
 struct Treasurer;
 
 impl ApprovalHandler for Treasurer {
@@ -81,7 +83,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let outcome = gate.call(CallRequest::new("order_tea", input, Context::new("demo"))).await;
         print(&outcome.content)?;
     }
-    let orders = orders.0.lock().map_err(|_| "the orders are lost")?;
+    let orders = orders.0.lock().map_err(|_| "the orders are not available")?;
     assert_eq!(*orders, ["2 x oolong"], "the large order was refused");
     Ok(())
 }

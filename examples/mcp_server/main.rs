@@ -1,15 +1,15 @@
-//! An MCP server of your own: tools, resources and prompts in one program, behind one gate. It carries what the protocol's
-//! conformance suite asks for, so each part is small and shows one thing.
+//! An MCP server with its own tools, resources and prompts, behind one gate. It implements what the
+//! protocol's conformance suite asks for, so each part is small and shows one feature.
 //!
 //!     cargo run --example mcp_server                  # over stdin and stdout
-//!     cargo run --example mcp_server 127.0.0.1:8080   # over HTTP; the first line names the URL
+//!     cargo run --example mcp_server 127.0.0.1:8080   # over HTTP; the first line is the URL
 
 #![expect(
     deprecated,
-    reason = "sampling and logging are deprecated, but the clients of today have them"
+    reason = "sampling and logging are deprecated, but current clients have them"
 )]
 
-mod asking;
+mod client_requests;
 mod prompts;
 mod resources;
 mod tools;
@@ -21,9 +21,9 @@ use haft::{
     mcp::{Http, Server},
 };
 
-use crate::{prompts::Texts, resources::Things, tools::CalledOff};
+use crate::{prompts::ExamplePrompts, resources::ExampleResources, tools::CancelledCalls};
 
-/// Pictures and sounds that are as small as they can be.
+/// An image and a sound of minimum size.
 pub(crate) const RED_DOT: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
 pub(crate) const SILENCE: &str =
@@ -37,21 +37,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// What is served is the same over every transport.
+/// Creates the server, which is the same for every transport.
 fn server() -> Result<Server, Box<dyn Error>> {
-    let called_off = Arc::new(CalledOff::default());
+    let cancelled = Arc::new(CancelledCalls::default());
     let registry = Registry::default();
-    registry.register_all(tools::all(&registry, &called_off)?)?;
-    registry.register_all(asking::all()?)?;
-    registry.register_all([&asking::SAMPLE, &asking::ELICIT])?;
+    registry.register_all(tools::all(&registry, &cancelled)?)?;
+    registry.register_all(client_requests::all()?)?;
+    registry.register_all([&client_requests::SAMPLE, &client_requests::ELICIT])?;
     let server = Server::builder(Gate::builder(registry).build())
         .named("haft-example", env!("CARGO_PKG_VERSION"))
         .title("An MCP server made with haft")
         .instructions("Every tool, resource and prompt here shows one part of the protocol.")
-        .resources(Arc::new(Things { called_off: called_off.clone() }))
-        .prompts(Arc::new(Texts))
+        .resources(Arc::new(ExampleResources { cancelled: cancelled.clone() }))
+        .prompts(Arc::new(ExamplePrompts))
         .build();
-    called_off.tell(server.clone());
+    cancelled.set_server(server.clone());
     Ok(server)
 }
 

@@ -1,4 +1,4 @@
-//! Texts that a person can begin with.
+//! Prompts that a user can start with.
 
 use haft::{
     Gate, ToolError,
@@ -20,9 +20,9 @@ const RESOURCE: &str = "test_prompt_with_embedded_resource";
 const IMAGE: &str = "test_prompt_with_image";
 const ASKING: &str = "test_input_required_result_prompt";
 
-pub(crate) struct Texts;
+pub(crate) struct ExamplePrompts;
 
-impl Prompts for Texts {
+impl Prompts for ExamplePrompts {
     fn list(&self) -> Vec<Prompt> {
         let argument = |name: &str, description: &str| {
             PromptArgument::new(name).with_description(description).with_required(true)
@@ -43,8 +43,8 @@ impl Prompts for Texts {
                 "A file and what to do with it",
                 vec![argument("resourceUri", "The file's address")],
             ),
-            prompt(IMAGE, "A picture and what to do with it", vec![]),
-            prompt(ASKING, "Asks for something before it is made", vec![]),
+            prompt(IMAGE, "An image and what to do with it", vec![]),
+            prompt(ASKING, "Asks a question first", vec![]),
         ]
     }
 
@@ -67,11 +67,11 @@ impl Prompts for Texts {
                     let file =
                         ResourceContents::text("Embedded resource content for testing.", uri);
                     let file = ContentBlock::resource(file.with_mime_type("text/plain"));
-                    vec![said(file), text("Please process the embedded resource above.")]
+                    vec![message(file), text("Please process the embedded resource above.")]
                 }
                 IMAGE => {
                     let dot = ContentBlock::image(RED_DOT, "image/png");
-                    vec![said(dot), text("Please analyze the image above.")]
+                    vec![message(dot), text("Please analyze the image above.")]
                 }
                 ASKING => {
                     let form = json!({
@@ -84,8 +84,8 @@ impl Prompts for Texts {
                     vec![text(format!("Use this: {}", answer.content.unwrap_or_default()))]
                 }
                 _ => {
-                    return Err(ToolError::not_found(format!("there is no prompt `{name}`"))
-                        .hint("list the prompts to see the names there are"));
+                    return Err(ToolError::not_found(format!("no prompt `{name}`"))
+                        .hint("list the prompts to see the names"));
                 }
             };
             Ok(GetPromptResult::new(messages))
@@ -112,13 +112,14 @@ fn text(text: impl Into<String>) -> PromptMessage {
     PromptMessage::new_text(Role::User, text)
 }
 
-fn said(content: ContentBlock) -> PromptMessage {
+fn message(content: ContentBlock) -> PromptMessage {
     PromptMessage::new(Role::User, content)
 }
 
-/// An argument that the prompt cannot do without.
+/// Returns a required argument.
 fn word<'a>(arguments: &'a JsonObject, name: &str) -> Result<&'a str, ToolError> {
-    arguments.get(name).and_then(Value::as_str).ok_or_else(|| {
-        ToolError::input(format!("the argument `{name}` is missing")).hint("name it as a text")
-    })
+    arguments
+        .get(name)
+        .and_then(Value::as_str)
+        .ok_or_else(|| ToolError::input(format!("`{name}`: required")).hint("give it as text"))
 }

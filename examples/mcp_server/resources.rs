@@ -1,4 +1,4 @@
-//! Things that a client may look at: some that are listed, a family of them behind a template, and one that changes.
+//! Resources that a client can read: listed ones, a template for many, and one that changes.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use haft::{
 };
 use serde_json::json;
 
-use crate::{RED_DOT, tools::CalledOff};
+use crate::{RED_DOT, tools::CancelledCalls};
 
 pub(crate) const WATCHED: &str = "test://watched-resource";
 const TEXT: &str = "test://static-text";
 const BINARY: &str = "test://static-binary";
 const TEMPLATE: &str = "test://template/{id}/data";
 
-pub(crate) struct Things {
-    pub(crate) called_off: Arc<CalledOff>,
+pub(crate) struct ExampleResources {
+    pub(crate) cancelled: Arc<CancelledCalls>,
 }
 
-impl Resources for Things {
+impl Resources for ExampleResources {
     fn list<'a>(
         &'a self,
         _gate: &'a Gate,
@@ -31,7 +31,7 @@ impl Resources for Things {
         let listed = [
             (TEXT, "static-text", "A text that never changes", "text/plain"),
             (BINARY, "static-binary", "A red dot", "image/png"),
-            (WATCHED, "watched-resource", "How many calls were called off", "text/plain"),
+            (WATCHED, "watched-resource", "Number of cancelled calls", "text/plain"),
         ];
         let listed = listed.map(|(uri, name, description, mime)| {
             Resource::new(uri, name).with_description(description).with_mime_type(mime)
@@ -58,11 +58,11 @@ impl Resources for Things {
             let contents = match uri {
                 TEXT => text("This is the content of the static text resource.".to_owned()),
                 BINARY => ResourceContents::blob(RED_DOT, uri).with_mime_type("image/png"),
-                WATCHED => text(format!("{} calls were called off", self.called_off.count())),
+                WATCHED => text(format!("{} calls were cancelled", self.cancelled.count())),
                 _ => {
                     let id = id_of(uri).ok_or_else(|| {
-                        ToolError::not_found(format!("there is no resource {uri}"))
-                            .hint("list the resources and templates to see what there is")
+                        ToolError::not_found(format!("no resource {uri}"))
+                            .hint("list the resources and templates")
                     })?;
                     let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
                     ResourceContents::text(data.to_string(), uri).with_mime_type("application/json")

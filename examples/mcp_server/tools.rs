@@ -1,5 +1,6 @@
-//! Tools that answer by themselves: with text, pictures, files, errors, log lines and progress. They are made at run time,
-//! which is what a program does whose tools are not known when it is compiled; `asking.rs` has two written as functions.
+//! Tools that do not ask the client: with text, images, files, errors, log lines and progress. They
+//! are created at run time, as by a program that does not know its tools at compile time. Two tools
+//! in `client_requests.rs` are written as functions.
 
 use std::{
     sync::{
@@ -22,16 +23,16 @@ use crate::{RED_DOT, SILENCE, resources::WATCHED};
 const TEXT: &str = "VGhpcyBpcyBhbiBlbWJlZGRlZCByZXNvdXJjZSBjb250ZW50Lg==";
 const DATA: &str = "eyJ0ZXN0IjoiZGF0YSIsInZhbHVlIjoxMjN9";
 
-type Run = Box<dyn Fn(Call) -> BoxFuture<'static, Result<Reply, ToolError>> + Send + Sync>;
+type ToolFn = Box<dyn Fn(Call) -> BoxFuture<'static, Result<Reply, ToolError>> + Send + Sync>;
 
-/// A tool out of a name, a description and a closure.
-pub(crate) struct Fixture {
+/// A tool made of a name, a description and a closure.
+pub(crate) struct ExampleTool {
     spec: ToolSpec,
-    run: Run,
+    run: ToolFn,
 }
 
-impl Fixture {
-    /// One that takes nothing.
+impl ExampleTool {
+    /// Creates a tool without input.
     pub(crate) fn new<Fut>(
         name: &str,
         description: &str,
@@ -43,7 +44,7 @@ impl Fixture {
         let nothing = json!({"type": "object", "properties": {}, "additionalProperties": false});
         let input = Schema::from_value(nothing)?;
         let spec = ToolSpec::declared("this example", name, description, input);
-        // Without powers: such tools run unasked in every mode but `none`.
+        // Without permissions: such tools run without approval in every mode but `none`.
         let spec = spec.needs([Power::Free]);
         Ok(Self { spec, run: Box::new(move |call| Box::pin(run(call))) })
     }
@@ -54,7 +55,7 @@ impl Fixture {
     }
 }
 
-impl Tool for Fixture {
+impl Tool for ExampleTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -70,52 +71,52 @@ impl Tool for Fixture {
 
 pub(crate) fn all(
     registry: &Registry,
-    called_off: &Arc<CalledOff>,
-) -> Result<Vec<Fixture>, ToolError> {
+    cancelled: &Arc<CancelledCalls>,
+) -> Result<Vec<ExampleTool>, ToolError> {
     let mut tools = contents()?;
     tools.extend(schemas()?);
-    tools.extend(while_they_run(called_off)?);
+    tools.extend(while_they_run(cancelled)?);
     tools.push(changing_the_list(registry.clone())?);
     Ok(tools)
 }
 
-/// What an answer may consist of. An attachment becomes the block that the protocol has for its sort.
-fn contents() -> Result<Vec<Fixture>, ToolError> {
+/// Tools with each kind of content. An attachment becomes a block of the matching kind.
+fn contents() -> Result<Vec<ExampleTool>, ToolError> {
     let picture = || attachment("image/png", "dot.png", RED_DOT);
     let sound = || attachment("audio/wav", "silence.wav", SILENCE);
-    // An attachment whose name is an address keeps it.
+    // An attachment whose name is a URI keeps it.
     let text = || attachment("text/plain", "test://embedded-resource", TEXT);
     let data = || attachment("application/json", "test://mixed-content-resource", DATA);
     let with =
         |content: &str, attachments: Vec<Attachment>| Reply { attachments, ..Reply::text(content) };
     Ok(vec![
-        Fixture::new("test_simple_text", "Answers with text.", move |_| async {
+        ExampleTool::new("test_simple_text", "Returns text.", move |_| async {
             Ok(Reply::text("This is a simple text response for testing."))
         })?,
-        Fixture::new("test_image_content", "Answers with a picture.", move |_| async move {
+        ExampleTool::new("test_image_content", "Returns an image.", move |_| async move {
             Ok(with("", vec![picture()]))
         })?,
-        Fixture::new("test_audio_content", "Answers with a sound.", move |_| async move {
+        ExampleTool::new("test_audio_content", "Returns a sound.", move |_| async move {
             Ok(with("", vec![sound()]))
         })?,
-        Fixture::new("test_embedded_resource", "Answers with a file.", move |_| async move {
+        ExampleTool::new("test_embedded_resource", "Returns a file.", move |_| async move {
             Ok(with("", vec![text()]))
         })?,
-        Fixture::new(
+        ExampleTool::new(
             "test_multiple_content_types",
-            "Answers with several things at once.",
+            "Returns several kinds of content.",
             move |_| async move { Ok(with("Multiple content types test:", vec![picture(), data()])) },
         )?,
-        Fixture::new("test_error_handling", "Always fails.", |_| async {
-            // The kind is for programs, the message names the thing, the hint is what to do about it.
+        ExampleTool::new("test_error_handling", "Always fails.", |_| async {
+            // The kind is for programs, the message names the problem, the hint is the next step.
             Err(ToolError::failed("this tool intentionally returns an error for testing")
                 .hint("call another tool"))
         })?,
     ])
 }
 
-/// Schemas are handed on as they are written.
-fn schemas() -> Result<Vec<Fixture>, ToolError> {
+/// Tools whose schemas are passed on unchanged.
+fn schemas() -> Result<Vec<ExampleTool>, ToolError> {
     let contact = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
@@ -139,7 +140,8 @@ fn schemas() -> Result<Vec<Fixture>, ToolError> {
         "else": {"required": ["email"]},
         "additionalProperties": false,
     });
-    // From 2026-07-28 clients repeat such a parameter in a header, so that proxies can route by it.
+    // From 2026-07-28 on clients repeat such a parameter in a header, so that proxies can route by
+    // it.
     let region = json!({
         "type": "object",
         "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
@@ -147,24 +149,24 @@ fn schemas() -> Result<Vec<Fixture>, ToolError> {
     });
     let echo = |call: Call| async move { Ok(Reply::text(call.raw_input().to_string())) };
     Ok(vec![
-        Fixture::new("json_schema_2020_12_tool", "Takes a contact.", echo)?.taking(contact)?,
-        Fixture::new("test_custom_header", "Takes a region.", echo)?.taking(region)?,
+        ExampleTool::new("json_schema_2020_12_tool", "Takes a contact.", echo)?.taking(contact)?,
+        ExampleTool::new("test_custom_header", "Takes a region.", echo)?.taking(region)?,
     ])
 }
 
-/// What a client hears before the answer.
-fn while_they_run(called_off: &Arc<CalledOff>) -> Result<Vec<Fixture>, ToolError> {
-    let called_off = called_off.clone();
+/// Tools that send something to the client before the answer.
+fn while_they_run(cancelled: &Arc<CancelledCalls>) -> Result<Vec<ExampleTool>, ToolError> {
+    let cancelled = cancelled.clone();
     Ok(vec![
-        Fixture::new("test_tool_with_logging", "Writes to the client's log.", log_three_lines)?,
-        Fixture::new("test_logging_tool", "Writes to the client's log.", log_three_lines)?,
-        Fixture::new("test_tool_with_progress", "Tells how far it has come.", tell_progress)?,
-        Fixture::new("test_reconnection", "Hangs up and finishes all the same.", disconnect)?,
-        Fixture::new("test_wait", "Waits until it is called off.", move |call| {
-            let called_off = called_off.clone();
+        ExampleTool::new("test_tool_with_logging", "Writes to the client's log.", log_three_lines)?,
+        ExampleTool::new("test_logging_tool", "Writes to the client's log.", log_three_lines)?,
+        ExampleTool::new("test_tool_with_progress", "Reports its progress.", report_progress)?,
+        ExampleTool::new("test_reconnection", "Disconnects and finishes anyway.", disconnect)?,
+        ExampleTool::new("test_wait", "Waits until it is cancelled.", move |call| {
+            let cancelled = cancelled.clone();
             async move {
-                // Dropping the future is how a call ends early; whatever must happen then belongs into a guard.
-                let _guard = Guard(called_off);
+                // A call is cancelled by dropping its future; a guard runs code then.
+                let _guard = CancelGuard(cancelled);
                 Progress::from_call(&call)?.step(0.0, None, "waiting");
                 std::future::pending().await
             }
@@ -172,7 +174,7 @@ fn while_they_run(called_off: &Arc<CalledOff>) -> Result<Vec<Fixture>, ToolError
     ])
 }
 
-async fn tell_progress(call: Call) -> Result<Reply, ToolError> {
+async fn report_progress(call: Call) -> Result<Reply, ToolError> {
     let progress = Progress::from_call(&call)?;
     for done in [0.0, 50.0, 100.0] {
         progress.step(done, Some(100.0), "working");
@@ -184,7 +186,7 @@ async fn tell_progress(call: Call) -> Result<Reply, ToolError> {
 async fn disconnect(call: Call) -> Result<Reply, ToolError> {
     McpClient::from_call(&call)?.disconnect();
     pause().await;
-    Ok(Reply::text("finished while nobody listened"))
+    Ok(Reply::text("finished without a connection"))
 }
 
 async fn log_three_lines(call: Call) -> Result<Reply, ToolError> {
@@ -193,48 +195,48 @@ async fn log_three_lines(call: Call) -> Result<Reply, ToolError> {
         client.log(LoggingLevel::Info, "example", json!(line)).await;
         pause().await;
     }
-    Ok(Reply::text("logged, if the client wanted to hear it"))
+    Ok(Reply::text("logged, if the client subscribed to log messages"))
 }
 
-/// Clients that listen are told of every change of the registry.
-fn changing_the_list(registry: Registry) -> Result<Fixture, ToolError> {
-    let description = "Adds a tool, or takes it away again.";
-    Fixture::new("test_trigger_tool_change", description, move |_| {
+/// A tool that changes the registry. Subscribed clients are notified of every change.
+fn changing_the_list(registry: Registry) -> Result<ExampleTool, ToolError> {
+    let description = "Adds a tool, or removes it again.";
+    ExampleTool::new("test_trigger_tool_change", description, move |_| {
         let registry = registry.clone();
         async move {
             if registry.unregister("added_tool") {
-                return Ok(Reply::text("`added_tool` is gone"));
+                return Ok(Reply::text("`added_tool` was removed"));
             }
-            let added = Fixture::new("added_tool", "Was added by another tool.", |_| async {
+            let added = ExampleTool::new("added_tool", "Was added by another tool.", |_| async {
                 Ok(Reply::text("here"))
             })?;
             registry.register(added).map_err(|error| ToolError::conflict(error.to_string()))?;
-            Ok(Reply::text("`added_tool` is there"))
+            Ok(Reply::text("`added_tool` was added"))
         }
     })
 }
 
-/// How many calls of `test_wait` were called off; the resource that can be watched.
+/// The number of cancelled calls of `test_wait`, which is the resource that can be watched.
 #[derive(Default)]
-pub(crate) struct CalledOff {
+pub(crate) struct CancelledCalls {
     count: AtomicUsize,
     server: OnceLock<Server>,
 }
 
-impl CalledOff {
+impl CancelledCalls {
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whose clients are told when the count changes.
-    pub(crate) fn tell(&self, server: Server) {
+    /// Sets the server whose clients are notified when the count changes.
+    pub(crate) fn set_server(&self, server: Server) {
         let _ = self.server.set(server);
     }
 }
 
-struct Guard(Arc<CalledOff>);
+struct CancelGuard(Arc<CancelledCalls>);
 
-impl Drop for Guard {
+impl Drop for CancelGuard {
     fn drop(&mut self) {
         self.0.count.fetch_add(1, Ordering::Relaxed);
         if let Some(server) = self.0.server.get() {
@@ -247,7 +249,7 @@ fn attachment(mime: &str, name: &str, data: &str) -> Attachment {
     Attachment { mime: mime.to_owned(), name: name.to_owned(), data: data.to_owned() }
 }
 
-/// Long enough for a client to see that things come one after the other.
+/// Waits long enough for a client to see the order of events.
 async fn pause() {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask check`: what must hold before any test runs.
+//! `cargo xtask check`: the checks before any test runs.
 
 use anyhow::Result;
 
@@ -9,9 +9,9 @@ pub(crate) fn run() -> Result<()> {
     timed("clippy", || {
         shell::run(&["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
     })?;
-    // A skip that is no longer needed would hide the next duplicate.
-    let needless = "-D unmatched-skip -D unnecessary-skip -D license-not-encountered";
-    let deny = format!("cargo deny --locked check {needless} bans licenses sources");
+    // An unneeded skip would hide the next duplicate.
+    let unneeded = "-D unmatched-skip -D unnecessary-skip -D license-not-encountered";
+    let deny = format!("cargo deny --locked check {unneeded} bans licenses sources");
     timed("dependencies", || shell::run(&deny.split(' ').collect::<Vec<_>>()))?;
     timed("type names", names::check)?;
     let metadata = Metadata::load()?;

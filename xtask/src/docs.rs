@@ -1,5 +1,5 @@
-//! `cargo xtask docs`: the pages that haft writes about itself. They are committed, and `check`
-//! fails when one is stale.
+//! `cargo xtask docs`: writes the pages that haft generates about itself. They are committed, and
+//! `check` fails when one is stale.
 
 use std::{
     fs,
@@ -11,20 +11,29 @@ use anyhow::{Context, Result, bail};
 
 use crate::{picture, programs, shell, step};
 
-struct Page {
+struct GeneratedPage {
     path: &'static str,
-    /// The arguments of `haft` that print it.
+    /// Arguments of `haft` that print the page.
     arguments: &'static [&'static str],
 }
 
-const PAGES: &[Page] = &[
-    Page { path: "docs/haft.1", arguments: &["man"] },
-    Page { path: "docs/tools.md", arguments: &["tools", "--format", "markdown"] },
-    Page { path: "docs/cli.md", arguments: &["reference", "cli"] },
-    Page { path: "docs/config.md", arguments: &["reference", "config"] },
-    Page { path: "docs/schemas/config.schema.json", arguments: &["reference", "config-schema"] },
-    Page { path: "docs/schemas/outcome.schema.json", arguments: &["reference", "outcome-schema"] },
-    Page { path: "crates/haft-tools/src/schemas.txt", arguments: &["reference", "tool-schemas"] },
+const PAGES: &[GeneratedPage] = &[
+    GeneratedPage { path: "docs/haft.1", arguments: &["man"] },
+    GeneratedPage { path: "docs/tools.md", arguments: &["tools", "--format", "markdown"] },
+    GeneratedPage { path: "docs/cli.md", arguments: &["reference", "cli"] },
+    GeneratedPage { path: "docs/config.md", arguments: &["reference", "config"] },
+    GeneratedPage {
+        path: "docs/schemas/config.schema.json",
+        arguments: &["reference", "config-schema"],
+    },
+    GeneratedPage {
+        path: "docs/schemas/outcome.schema.json",
+        arguments: &["reference", "outcome-schema"],
+    },
+    GeneratedPage {
+        path: "crates/haft-tools/src/schemas.txt",
+        arguments: &["reference", "tool-schemas"],
+    },
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +44,7 @@ pub(crate) enum Mode {
 
 pub(crate) fn run(mode: Mode) -> Result<()> {
     let programs = programs::build()?;
-    let haft = programs::named(&programs, programs::Kind::Bin, "haft")?;
+    let haft = programs::named(&programs, programs::ProgramKind::Bin, "haft")?;
     let mut stale = Vec::new();
     let pages = PAGES.iter().map(|page| Ok((page.path, render(haft, page)?)));
     for page in pages.chain([picture::render(haft).map(|picture| (picture::PATH, picture))]) {
@@ -49,46 +58,46 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
     step::none_of(&stale)
 }
 
-/// Runs haft where it can learn nothing about this machine: no variables, and an empty home.
-fn render(haft: &Path, page: &Page) -> Result<String> {
+/// Runs haft isolated from this machine: no variables, and an empty home.
+fn render(haft: &Path, page: &GeneratedPage) -> Result<String> {
     let home = empty_home(haft)?;
     let line = format!("haft {}", page.arguments.join(" "));
     let mut command =
-        shell::command(&[haft.to_str().context("the target folder's path is not utf-8")?]);
+        shell::command(&[haft.to_str().context("the path of the target folder is not UTF-8")?]);
     command.args(page.arguments).stdin(Stdio::null()).env_clear();
     command.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
     let text = shell::output_of(&mut command, &line)?;
-    refuse(&line, &text, &[shell::root(), &home])?;
+    check_output(&line, &text, &[shell::root(), &home])?;
     Ok(text)
 }
 
 fn empty_home(haft: &Path) -> Result<PathBuf> {
     let home = haft.with_file_name("xtask-empty-home");
     if home.exists() {
-        fs::remove_dir_all(&home)
-            .with_context(|| format!("{} cannot be emptied", home.display()))?;
+        fs::remove_dir_all(&home).with_context(|| format!("cannot empty {}", home.display()))?;
     }
-    fs::create_dir(&home).with_context(|| format!("{} cannot be made", home.display()))?;
+    fs::create_dir(&home).with_context(|| format!("cannot create {}", home.display()))?;
     Ok(home)
 }
 
-/// A page with a path of this machine in it would be stale on every other.
-fn refuse(line: &str, text: &str, private: &[&Path]) -> Result<()> {
+/// Refuses an empty page, and a page with a path of this machine, which would be stale everywhere
+/// else.
+fn check_output(line: &str, text: &str, private: &[&Path]) -> Result<()> {
     if text.trim().is_empty() {
         bail!("`{line}` printed nothing");
     }
     for path in private {
         if text.contains(&*path.to_string_lossy()) {
-            bail!("`{line}` printed {}, a path of this machine", path.display());
+            bail!("`{line}` printed {}, which is a path of this machine", path.display());
         }
     }
     Ok(())
 }
 
 fn write(path: &Path, fresh: &str) -> Result<()> {
-    let folder = path.parent().context("a page lies in a folder")?;
-    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-    fs::write(path, fresh).with_context(|| format!("{} cannot be written", path.display()))
+    let folder = path.parent().context("a page is in a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    fs::write(path, fresh).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn staleness(name: &str, path: &Path, fresh: &str) -> Option<String> {
@@ -112,13 +121,13 @@ mod tests {
 
     #[test]
     fn an_empty_page_or_a_private_path_is_refused() {
-        let home = Path::new("/home/somebody");
-        assert!(refuse("haft man", "a page", &[home]).is_ok());
+        let home = Path::new("/home/ada");
+        assert!(check_output("haft man", "a page", &[home]).is_ok());
         assert_eq!(
-            refuse("haft man", "\n", &[home]).unwrap_err().to_string(),
+            check_output("haft man", "\n", &[home]).unwrap_err().to_string(),
             "`haft man` printed nothing"
         );
-        let message = refuse("haft man", "see /home/somebody/x", &[home]).unwrap_err().to_string();
-        assert_eq!(message, "`haft man` printed /home/somebody, a path of this machine");
+        let message = check_output("haft man", "see /home/ada/x", &[home]).unwrap_err().to_string();
+        assert_eq!(message, "`haft man` printed /home/ada, which is a path of this machine");
     }
 }

@@ -1,37 +1,37 @@
-//! Which crate may name which: the arrows of the house, and who owns the heavy or powerful crates.
-//! A new row here is a decision, so it is a reviewed line.
+//! Rules for dependencies: which crate may use which, and which crates may use heavy or powerful
+//! external ones. A new row is a decision, so it is reviewed.
 
 use anyhow::Result;
 
 use crate::{
-    metadata::{Declared, Metadata, Package},
+    metadata::{DeclaredDependency, Metadata, Package},
     step,
 };
 
-struct Room {
+struct CrateRule {
     name: &'static str,
     may_use: &'static [&'static str],
-    /// Further crates of ours that only its tests may name.
+    /// Further workspace crates that only its tests may use.
     tests_may_use: &'static [&'static str],
 }
 
-const fn room(name: &'static str, may_use: &'static [&'static str]) -> Room {
-    Room { name, may_use, tests_may_use: &[] }
+const fn rule(name: &'static str, may_use: &'static [&'static str]) -> CrateRule {
+    CrateRule { name, may_use, tests_may_use: &[] }
 }
 
-/// Rooms that are not built yet stand here already: the plan is the allow-list.
-const ROOMS: &[Room] = &[
-    room("haft-core", &[]),
-    Room { name: "haft-macros", may_use: &[], tests_may_use: &["haft-core"] },
-    room("haft-shell", &["haft-core"]),
-    room("haft-tools", &["haft-core", "haft-macros", "haft-shell"]),
-    room("haft-exec", &["haft-core"]),
-    room("haft-store", &["haft-core"]),
-    room("haft-mcp", &["haft-core"]),
-    // For the wire types of MCP, which have one place.
-    room("haft-agent", &["haft-core", "haft-mcp"]),
-    room("haft-server", &["haft-core", "haft-agent", "haft-mcp"]),
-    room(
+/// The rule of each crate, including planned ones.
+const CRATE_RULES: &[CrateRule] = &[
+    rule("haft-core", &[]),
+    CrateRule { name: "haft-macros", may_use: &[], tests_may_use: &["haft-core"] },
+    rule("haft-shell", &["haft-core"]),
+    rule("haft-tools", &["haft-core", "haft-macros", "haft-shell"]),
+    rule("haft-exec", &["haft-core"]),
+    rule("haft-store", &["haft-core"]),
+    rule("haft-mcp", &["haft-core"]),
+    // For the wire types of MCP, which are defined only there.
+    rule("haft-agent", &["haft-core", "haft-mcp"]),
+    rule("haft-server", &["haft-core", "haft-agent", "haft-mcp"]),
+    rule(
         "haft",
         &[
             "haft-core",
@@ -45,11 +45,11 @@ const ROOMS: &[Room] = &[
             "haft-server",
         ],
     ),
-    room("haft-fuzz", &["haft-shell", "haft-tools"]),
-    room("xtask", &[]),
+    rule("haft-fuzz", &["haft-shell", "haft-tools"]),
+    rule("xtask", &[]),
 ];
 
-/// An outside crate and the only crates of ours that may build on it. Tests may use any.
+/// External crates and the only workspace crates that may depend on them. Tests may use any.
 const OWNERS: &[(&str, &[&str])] = &[
     ("clap", &["haft"]),
     ("jsonschema", &["haft-core"]),
@@ -62,7 +62,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tree-sitter-bash", &["haft-shell"]),
 ];
 
-/// Crates without IO. Clippy's fence cannot see through a dependency, so none may open or spawn.
+/// Crates without IO. Clippy cannot see through a dependency, so no dependency may open or spawn.
 const PURE: &[&str] = &["haft-core", "haft-shell", "haft-tools"];
 const DOES_IO: &[&str] =
     &["cap-std", "hyper", "libc", "mio", "notify", "reqwest", "rustix", "tempfile", "tokio-rustls"];
@@ -77,45 +77,45 @@ fn findings(metadata: &Metadata) -> Vec<String> {
 }
 
 fn member_findings(member: &Package) -> Vec<String> {
-    let Some(room) = ROOMS.iter().find(|room| room.name == member.name) else {
+    let Some(rule) = CRATE_RULES.iter().find(|rule| rule.name == member.name) else {
         return vec![format!(
             "{}: unknown workspace crate, give it a row in xtask/src/edges.rs",
             member.name
         )];
     };
-    member.dependencies.iter().flat_map(|dep| dependency_findings(room, dep)).collect()
+    member.dependencies.iter().flat_map(|dep| dependency_findings(rule, dep)).collect()
 }
 
-fn dependency_findings(room: &Room, dep: &Declared) -> Vec<String> {
-    let rules = [forbidden_edge, foreign_owner, io_in_pure_crate, io_in_tokio_features];
-    rules.iter().filter_map(|rule| rule(room, dep)).collect()
+fn dependency_findings(rule: &CrateRule, dep: &DeclaredDependency) -> Vec<String> {
+    let checks = [forbidden_edge, foreign_owner, io_in_pure_crate, io_in_tokio_features];
+    checks.iter().filter_map(|check| check(rule, dep)).collect()
 }
 
-fn forbidden_edge(room: &Room, dep: &Declared) -> Option<String> {
+fn forbidden_edge(rule: &CrateRule, dep: &DeclaredDependency) -> Option<String> {
     let target = dep.name.as_str();
-    let ours = ROOMS.iter().any(|other| other.name == target);
+    let ours = CRATE_RULES.iter().any(|other| other.name == target);
     let allowed =
-        room.may_use.contains(&target) || (dep.is_dev() && room.tests_may_use.contains(&target));
+        rule.may_use.contains(&target) || (dep.is_dev() && rule.tests_may_use.contains(&target));
     let kind = if dep.is_dev() { " in its tests" } else { "" };
     (ours && !allowed)
-        .then(|| format!("{} -> {target}: {0} may not depend on {target}{kind}", room.name))
+        .then(|| format!("{} -> {target}: {0} may not depend on {target}{kind}", rule.name))
 }
 
-fn foreign_owner(room: &Room, dep: &Declared) -> Option<String> {
+fn foreign_owner(rule: &CrateRule, dep: &DeclaredDependency) -> Option<String> {
     let (_, owners) = OWNERS.iter().find(|(name, _)| *name == dep.name)?;
-    let wrong = !dep.is_dev() && !owners.contains(&room.name);
+    let wrong = !dep.is_dev() && !owners.contains(&rule.name);
     wrong.then(|| {
-        format!("{} -> {}: only {} may depend on it", room.name, dep.name, owners.join(", "))
+        format!("{} -> {}: only {} may depend on it", rule.name, dep.name, owners.join(", "))
     })
 }
 
-fn io_in_pure_crate(room: &Room, dep: &Declared) -> Option<String> {
-    let wrong = !dep.is_dev() && PURE.contains(&room.name) && DOES_IO.contains(&dep.name.as_str());
-    wrong.then(|| format!("{} -> {}: {0} does no IO", room.name, dep.name))
+fn io_in_pure_crate(rule: &CrateRule, dep: &DeclaredDependency) -> Option<String> {
+    let wrong = !dep.is_dev() && PURE.contains(&rule.name) && DOES_IO.contains(&dep.name.as_str());
+    wrong.then(|| format!("{} -> {}: {0} does no IO", rule.name, dep.name))
 }
 
-fn io_in_tokio_features(room: &Room, dep: &Declared) -> Option<String> {
-    if dep.name != "tokio" || dep.is_dev() || !PURE.contains(&room.name) {
+fn io_in_tokio_features(rule: &CrateRule, dep: &DeclaredDependency) -> Option<String> {
+    if dep.name != "tokio" || dep.is_dev() || !PURE.contains(&rule.name) {
         return None;
     }
     let extra: Vec<&str> = dep
@@ -125,7 +125,7 @@ fn io_in_tokio_features(room: &Room, dep: &Declared) -> Option<String> {
         .filter(|feature| !PURE_TOKIO.contains(feature))
         .collect();
     (!extra.is_empty())
-        .then(|| format!("{} -> tokio: feature {} does IO", room.name, extra.join(", ")))
+        .then(|| format!("{} -> tokio: feature {} does IO", rule.name, extra.join(", ")))
 }
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowed_edge_is_silent() {
+    fn an_allowed_edge_is_accepted() {
         check("haft-tools", json!({"name": "haft-core"}), &[]);
         check("haft-macros", json!({"name": "haft-core", "kind": "dev"}), &[]);
         check("haft", json!({"name": "haft-server"}), &[]);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heavy_crate_has_its_owners() {
+    fn a_restricted_crate_has_its_owners() {
         check(
             "haft-server",
             json!({"name": "clap"}),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pure_crate_builds_on_nothing_that_opens_or_spawns() {
+    fn a_pure_crate_has_no_dependency_with_io() {
         check(
             "haft-core",
             json!({"name": "rustix"}),

@@ -1,16 +1,16 @@
-//! `cargo xtask`: what this repository does to itself. Only the arguments are read here; each task
-//! is a file beside it.
+//! `cargo xtask`: the tasks of this repository. This file only parses the arguments; each task has its
+//! own file.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a terminal program whose whole output is its report"
 )]
 
+#[cfg(test)]
+mod banned_modules;
 mod check;
 mod docs;
 mod edges;
-#[cfg(test)]
-mod fence;
 mod metadata;
 mod msrv;
 mod names;
@@ -29,16 +29,16 @@ use anyhow::{Result, bail};
 const SUBCOMMANDS: &str = "check, test, docs, setup, bench, fuzz";
 
 const HELP: &str = "\
-what this repository does to itself
+tasks of this repository
 
 usage: cargo xtask <subcommand>
 
   check           format, clippy, dependency rules, crate edges, rust version, generated pages
-  test            setup, check, then every test
+  test            setup, check, then all tests
   docs            write the generated pages under docs/
   docs --check    fail if a generated page is stale
-  setup           install what the tests need, where that is possible
-  bench           measure the tools beside rg, fd, an echo and work by hand (--only TEXT, --files N, --rounds N)
+  setup           install the programs that the tests need, where possible
+  bench           compare the tools with rg, fd, an echo and hand-written code (--only TEXT, --files N, --rounds N)
   fuzz shell      compare the reader of shell texts with bash (--minutes N, default 60; --seed S)
 ";
 

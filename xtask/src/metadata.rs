@@ -1,4 +1,4 @@
-//! What `cargo metadata` says, cut down to the fields our rules read. The rules are elsewhere.
+//! The output of `cargo metadata`, reduced to the fields that the rules read.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,77 +22,78 @@ pub(crate) struct Package {
     pub(crate) version: String,
     pub(crate) rust_version: Option<String>,
     #[serde(default)]
-    pub(crate) dependencies: Vec<Declared>,
+    pub(crate) dependencies: Vec<DeclaredDependency>,
 }
 
-/// A dependency as the manifest has it, under its real name also when renamed.
+/// A dependency in a manifest, under its real name even if renamed.
 #[derive(Deserialize)]
-pub(crate) struct Declared {
+pub(crate) struct DeclaredDependency {
     pub(crate) name: String,
-    pub(crate) kind: Option<Kind>,
+    pub(crate) kind: Option<DependencyKind>,
     #[serde(default)]
     pub(crate) features: Vec<String>,
 }
 
-/// Absent for a normal dependency.
+/// The kind of a dependency; absent for a normal one.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum DependencyKind {
     Dev,
     Build,
 }
 
 #[derive(Default, Deserialize)]
 pub(crate) struct Resolve {
-    nodes: Vec<Node>,
+    nodes: Vec<PackageNode>,
 }
 
 #[derive(Deserialize)]
-struct Node {
+struct PackageNode {
     id: String,
-    deps: Vec<Resolved>,
+    deps: Vec<ResolvedDependency>,
 }
 
 #[derive(Deserialize)]
-struct Resolved {
+struct ResolvedDependency {
     pkg: String,
     dep_kinds: Vec<DepKind>,
 }
 
 #[derive(Deserialize)]
 struct DepKind {
-    kind: Option<Kind>,
+    kind: Option<DependencyKind>,
 }
 
-impl Declared {
+impl DeclaredDependency {
     pub(crate) fn is_dev(&self) -> bool {
-        self.kind == Some(Kind::Dev)
+        self.kind == Some(DependencyKind::Dev)
     }
 }
 
-impl Resolved {
+impl ResolvedDependency {
     fn is_built(&self) -> bool {
-        self.dep_kinds.iter().any(|dep| dep.kind != Some(Kind::Dev))
+        self.dep_kinds.iter().any(|dep| dep.kind != Some(DependencyKind::Dev))
     }
 }
 
 impl Metadata {
-    /// For this host only: what other platforms would add is neither built nor downloaded here.
+    /// Loads the metadata for this host only: dependencies of other platforms are not downloaded.
     pub(crate) fn load() -> Result<Self> {
-        let host = shell::rustc_says("host")?;
+        let host = shell::rustc_field("host")?;
         let line =
             format!("cargo metadata --quiet --locked --format-version 1 --filter-platform {host}");
         serde_json::from_str(&shell::capture(&line.split(' ').collect::<Vec<_>>())?)
-            .context("cargo metadata printed an unknown shape")
+            .context("cannot parse the output of cargo metadata")
     }
 
     pub(crate) fn members(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
     }
 
-    /// Packages that normal and build edges reach from the workspace: all but what only tests see.
+    /// Returns the packages that are built: those that normal and build dependencies of the
+    /// workspace reach, without those that only tests need.
     pub(crate) fn built(&self) -> Vec<&Package> {
-        let nodes: HashMap<&str, &Node> =
+        let nodes: HashMap<&str, &PackageNode> =
             self.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
         let mut reached = HashSet::new();
         let mut waiting: Vec<&str> = self.workspace_members.iter().map(String::as_str).collect();
@@ -113,8 +114,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A made-up workspace: `packages` as cargo prints them, `edges` as (from, to, kind); what is
-    /// called `haft…` or `xtask` is a member.
+    /// Creates a workspace: `packages` as cargo prints them, `edges` as (from, to, kind). Packages
+    /// whose name begins with `haft` or `xtask` are members.
     pub(crate) fn fabricate(packages: Value, edges: &[(&str, &str, Option<&str>)]) -> Metadata {
         let ids: Vec<String> = packages
             .as_array()
@@ -139,7 +140,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn dev_edges_do_not_reach_but_build_edges_do() {
+    fn build_dependencies_are_built_and_dev_dependencies_are_not() {
         let package = |id: &str| json!({"id": id, "name": id, "version": "1.0.0"});
         let metadata = fabricate(
             json!([package("haft"), package("cc"), package("insta"), package("similar")]),

@@ -11,7 +11,7 @@ use crate::shell;
 const COMMANDS: &[&str] = &[
     "haft bash ./test.sh",
     "haft edit greet.sh Bonjuor Bonjour",
-    "haft undo --preview",
+    "haft undo | head -2",
     "haft bash 'cat .env'",
 ];
 const COLUMNS: u16 = 92;

@@ -1,4 +1,5 @@
-//! A real PostgreSQL for the tests: its own data, on a port of this machine that was free, gone when the tests are over.
+//! Starts a PostgreSQL server for the tests, with its own data, on a free port. It is removed after
+//! the tests.
 
 use std::{
     fs,
@@ -13,14 +14,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell;
 
-/// Where the tests look for its address.
+/// The variable from which the tests read the URL.
 pub(crate) const VARIABLE: &str = "HAFT_TEST_POSTGRES";
-/// Debian keeps the programs of each version apart and puts none of them on the path.
+/// Debian installs each version in its own folder and puts none of them in PATH.
 const VERSIONS: &str = "/usr/lib/postgresql";
-/// It starts in a second; a busy machine takes longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// It usually starts in a second; a busy machine takes longer.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server. It ends with this.
+/// A running server. Dropping it stops it.
 pub(crate) struct Server {
     child: Child,
     data: PathBuf,
@@ -28,16 +29,16 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one, or says why there is none.
+    /// Starts a server.
     pub(crate) fn start() -> Result<Self> {
         let programs = programs().context("PostgreSQL is not installed")?;
         let owner = owner()?;
-        let data = make_room(owner)?;
+        let data = create_data_dir(owner)?;
         let initdb = programs.join("initdb");
         let mut made = owned(Command::new(initdb), owner);
         made.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale"]);
         made.args(["--no-sync", "-D"]).arg(&data).stdout(Stdio::null());
-        if !made.status().context("initdb could not be started")?.success() {
+        if !made.status().context("cannot start initdb")?.success() {
             bail!("initdb failed in {}", data.display());
         }
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
@@ -46,7 +47,7 @@ impl Server {
         server.args(["-c", "unix_socket_directories=", "-c", &format!("port={port}")]);
         let log = fs::File::create(data.with_extension("log"))?;
         server.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child = server.spawn().context("postgres could not be started")?;
+        let child = server.spawn().context("cannot start postgres")?;
         let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
         let server = Self { child, data, url };
         server.wait(port)?;
@@ -56,8 +57,9 @@ impl Server {
     fn wait(&self, port: u16) -> Result<()> {
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if began.elapsed() > PATIENCE {
-                bail!("it does not listen; see {}", self.data.with_extension("log").display());
+            if began.elapsed() > START_TIMEOUT {
+                let log = self.data.with_extension("log");
+                bail!("PostgreSQL does not listen on port {port}; see {}", log.display());
             }
             std::thread::yield_now();
         }
@@ -67,7 +69,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGINT is its quick and orderly end; what is in it is worth nothing.
+        // SIGINT stops it quickly and in order; its data is not needed.
         let _ = shell::run(&["kill", "-INT", &self.child.id().to_string()]);
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.data);
@@ -75,7 +77,7 @@ impl Drop for Server {
     }
 }
 
-/// The newest version that is installed.
+/// Returns the programs of the newest installed version.
 fn programs() -> Option<PathBuf> {
     let versions = fs::read_dir(VERSIONS).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
@@ -84,7 +86,8 @@ fn programs() -> Option<PathBuf> {
     newest.map(|path| path.join("bin"))
 }
 
-/// It refuses to run as root; then it runs as the user that its package made.
+/// Returns the user to run as. PostgreSQL refuses to run as root; then it runs as its package's
+/// user.
 fn owner() -> Result<Option<(u32, u32)>> {
     let id = |words: &[&str]| -> Result<u32> { Ok(shell::capture(words)?.trim().parse()?) };
     if id(&["id", "-u"])? != 0 {
@@ -101,8 +104,8 @@ fn owned(mut command: Command, owner: Option<(u32, u32)>) -> Command {
     command
 }
 
-fn make_room(owner: Option<(u32, u32)>) -> Result<PathBuf> {
-    // Not below the project: the server's own user may not be let into the folders above it.
+fn create_data_dir(owner: Option<(u32, u32)>) -> Result<PathBuf> {
+    // Not below the project: the server's user may not be allowed to enter the folders above it.
     let data = Path::new("/tmp").join(format!("haft-postgres-{}", std::process::id()));
     fs::create_dir(&data)?;
     if let Some((user, group)) = owner {
@@ -117,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_server_listens_and_leaves_nothing_behind() {
-        // Where it is not installed, `setup` has said so, and in CI that was a failure.
+        // Where it is not installed, `setup` has reported it, and in CI that was a failure.
         let Some(_) = programs() else { return assert!(Server::start().is_err()) };
         let server = Server::start().expect("it starts");
         let (data, url) = (server.data.clone(), server.url.clone());

@@ -1,5 +1,5 @@
-//! The programs of this workspace, built as the test runner builds them: with `--examples` cargo unifies features as for
-//! tests, so that the dependencies are not compiled a second time.
+//! Builds the programs of this workspace. With `--examples` cargo unifies features as for tests, so
+//! the dependencies are not compiled a second time.
 
 use std::path::{Path, PathBuf};
 
@@ -11,18 +11,18 @@ use crate::shell;
 /// A program that cargo built.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Program {
-    kind: Kind,
+    kind: ProgramKind,
     name: String,
     path: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum ProgramKind {
     Bin,
     Example,
 }
 
-/// Builds all of them.
+/// Builds all programs.
 pub(crate) fn build() -> Result<Vec<Program>> {
     let words = "cargo build --quiet --workspace --bins --examples \
                  --message-format json-render-diagnostics";
@@ -30,16 +30,22 @@ pub(crate) fn build() -> Result<Vec<Program>> {
     Ok(messages.lines().filter_map(program).collect())
 }
 
-/// The path of one of them.
-pub(crate) fn named<'a>(programs: &'a [Program], kind: Kind, name: &str) -> Result<&'a Path> {
+/// Returns the path of a program.
+pub(crate) fn named<'a>(
+    programs: &'a [Program],
+    kind: ProgramKind,
+    name: &str,
+) -> Result<&'a Path> {
     let found = programs.iter().find(|program| program.kind == kind && program.name == name);
-    found.map(|program| program.path.as_path()).with_context(|| format!("cargo built no {name}"))
+    found
+        .map(|program| program.path.as_path())
+        .with_context(|| format!("cargo did not build {name}"))
 }
 
-/// Runs every example: each asserts what it shows.
+/// Runs every example: each asserts its own results.
 pub(crate) fn run_examples() -> Result<()> {
-    for example in build()?.iter().filter(|program| program.kind == Kind::Example) {
-        let path = example.path.to_str().context("the target folder's path is not utf-8")?;
+    for example in build()?.iter().filter(|program| program.kind == ProgramKind::Example) {
+        let path = example.path.to_str().context("the path of the target folder is not UTF-8")?;
         shell::capture(&[path])?;
         println!("example {} ran", example.name);
     }
@@ -59,11 +65,11 @@ struct Target {
 }
 
 fn program(message: &str) -> Option<Program> {
-    // Cargo's other messages have other shapes and fail to parse here, as they should.
+    // Other messages of cargo have other fields and fail to parse here.
     let artifact: Artifact = serde_json::from_str(message).ok()?;
     let kind = match artifact.target.kind.first()?.as_str() {
-        "bin" => Kind::Bin,
-        "example" => Kind::Example,
+        "bin" => ProgramKind::Bin,
+        "example" => ProgramKind::Example,
         _ => return None,
     };
     Some(Program { kind, name: artifact.target.name, path: artifact.executable? })
@@ -90,9 +96,9 @@ mod tests {
         .filter_map(|message| program(message))
         .collect();
         assert_eq!(programs.len(), 2);
-        assert_eq!(named(&programs, Kind::Bin, "haft").unwrap(), Path::new("/t/haft"));
-        assert_eq!(named(&programs, Kind::Example, "demo").unwrap(), Path::new("/t/demo"));
-        let missing = named(&programs, Kind::Example, "haft").unwrap_err().to_string();
-        assert_eq!(missing, "cargo built no haft");
+        assert_eq!(named(&programs, ProgramKind::Bin, "haft").unwrap(), Path::new("/t/haft"));
+        assert_eq!(named(&programs, ProgramKind::Example, "demo").unwrap(), Path::new("/t/demo"));
+        let missing = named(&programs, ProgramKind::Example, "haft").unwrap_err().to_string();
+        assert_eq!(missing, "cargo did not build haft");
     }
 }

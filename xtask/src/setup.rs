@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: the programs that the tests need. A new need is a new row in `COMPONENTS`.
+//! `cargo xtask setup`: installs the programs that the tests need. Each has a row in `COMPONENTS`.
 
 use anyhow::Result;
 
@@ -28,6 +28,8 @@ const COMPONENTS: &[Component] = &[
         "tests of the sandbox",
         Install::Apt("bubblewrap"),
     ),
+    required("zsh", &["zsh", "--version"], "tests of shell completion", Install::Apt("zsh")),
+    required("fish", &["fish", "--version"], "tests of shell completion", Install::Apt("fish")),
     required("strace", &["strace", "--version"], "the shell fuzzer", Install::Apt("strace")),
     required("podman", &["podman", "--version"], "tests of containers", Install::Apt("podman")),
     required("crun", &["crun", "--version"], "tests of containers", Install::Apt("crun")),
@@ -89,7 +91,7 @@ const COMPONENTS: &[Component] = &[
         ],
         "tests with foreign MCP clients",
         Install::Npm(&[
-            // The suite and the Inspector want a newer Node than Debian has.
+            // The suite and the Inspector need a newer Node than Debian has.
             "node@22.23.3",
             "@modelcontextprotocol/conformance@0.2.0-alpha.12",
             "@modelcontextprotocol/inspector@2.12.0",
@@ -126,7 +128,7 @@ const COMPONENTS: &[Component] = &[
 
 struct Component {
     name: &'static str,
-    /// Really run: present is what exits with 0.
+    /// Command that exits with 0 if the component works.
     probe: &'static [&'static str],
     needed_for: &'static str,
     need: Need,
@@ -136,27 +138,27 @@ struct Component {
 #[derive(Clone, Copy, PartialEq)]
 enum Need {
     Required,
-    /// Used where it is; never installed, never missed.
+    /// Used if present; never installed, never reported as an error.
     Optional,
-    /// Only to compare with, by `cargo xtask bench`.
+    /// Needed only for the comparisons of `cargo xtask bench`.
     Bench,
 }
 
-/// Each by the package's name: where it comes from is the machine's own configuration.
+/// The package to install. The machine's own configuration decides where it comes from.
 #[derive(Clone, Copy)]
 enum Install {
     Apt(&'static str),
     Cargo(&'static str),
-    /// Together, below `target/tools/npm`: npm takes away what is not asked for in the same breath.
+    /// All in one call, below `target/tools/npm`: npm removes packages that the call does not name.
     Npm(&'static [&'static str]),
-    /// Together, in an environment of their own in `target/tools/python`.
+    /// All in one call, in a separate environment in `target/tools/python`.
     Pip(&'static [&'static str]),
     Rustup(&'static str),
-    /// One of our own, which makes something below `target/tools`.
+    /// A script of this repository, which creates something below `target/tools`.
     Script(&'static str),
 }
 
-/// Who we are to apt.
+/// How apt can be run.
 #[derive(Clone, Copy)]
 enum Rights {
     Root,
@@ -184,10 +186,10 @@ pub(crate) fn run() -> Result<()> {
         install(&missing, rights());
         missing.retain(|component| !shell::works(component.probe));
     }
-    verdict(&missing, in_ci())
+    report(&missing, in_ci())
 }
 
-/// Installs what the benchmark compares with. What cannot be had is a row without a ratio.
+/// Installs the programs that the benchmark compares with. A missing one is a row without a ratio.
 pub(crate) fn for_bench() {
     let rows = COMPONENTS.iter().filter(|component| component.need == Need::Bench);
     let missing: Vec<&Component> = rows.filter(|row| !shell::works(row.probe)).collect();
@@ -199,7 +201,7 @@ fn install(missing: &[&Component], rights: Rights) {
         missing.iter().filter(|component| component.need != Need::Optional).copied().collect();
     let apt = |component: &&Component| matches!(component.install, Install::Apt(_));
     let mut lines = Vec::new();
-    // The lists may be older than the packages they name; fetching them once is enough for all.
+    // Package lists may be outdated; update them once for all packages.
     if needed.iter().any(apt) {
         lines.extend(with_rights(rights, "apt-get update"));
     }
@@ -212,7 +214,7 @@ fn install(missing: &[&Component], rights: Rights) {
     }
 }
 
-/// None where we may not install.
+/// Returns the commands to install; none without the rights to install.
 fn install_lines(install: Install, rights: Rights) -> Vec<String> {
     match install {
         Install::Apt(_) => {
@@ -222,7 +224,7 @@ fn install_lines(install: Install, rights: Rights) -> Vec<String> {
     }
 }
 
-/// The bare commands, as a person would type them with the rights they need.
+/// Returns the plain commands, as a user with the needed rights would type them.
 fn advice(install: Install) -> Vec<String> {
     match install {
         Install::Apt(package) => {
@@ -242,7 +244,7 @@ fn advice(install: Install) -> Vec<String> {
     }
 }
 
-/// `env` because sudo would drop a variable set on itself.
+/// Adds the rights to a command. It uses `env`, because sudo would drop the variable.
 fn with_rights(rights: Rights, line: &str) -> Option<String> {
     let quiet = format!("env DEBIAN_FRONTEND=noninteractive {line}");
     match rights {
@@ -262,12 +264,13 @@ fn rights() -> Rights {
     }
 }
 
-/// On a developer's machine a gap is told and work goes on; in CI it would hide what is not tested.
-fn verdict(missing: &[&Component], in_ci: bool) -> Result<()> {
+/// Reports missing components. On a developer's machine work goes on; in CI it is an error, because
+/// it would hide what is not tested.
+fn report(missing: &[&Component], in_ci: bool) -> Result<()> {
     let (required, optional): (Vec<&Component>, _) =
         missing.iter().copied().partition(|component| component.need == Need::Required);
-    optional.iter().for_each(|component| println!("    {}", tell(component)));
-    let gaps: Vec<String> = required.iter().map(|component| tell(component)).collect();
+    optional.iter().for_each(|component| println!("    {}", describe(component)));
+    let gaps: Vec<String> = required.iter().map(|component| describe(component)).collect();
     if in_ci {
         return step::none_of(&gaps);
     }
@@ -275,12 +278,12 @@ fn verdict(missing: &[&Component], in_ci: bool) -> Result<()> {
     Ok(())
 }
 
-fn tell(component: &Component) -> String {
+fn describe(component: &Component) -> String {
     let Component { name, needed_for, .. } = component;
     format!("{name} is missing (for {needed_for}): `{}`", advice(component.install).join(" && "))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one door of xtask to the environment")]
+#[expect(clippy::disallowed_methods, reason = "the only place where xtask reads the environment")]
 pub(crate) fn in_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| value == "true")
 }
@@ -293,17 +296,17 @@ mod tests {
         required("ghost", &["haft-no-such-program"], "nothing", Install::Apt("ghost-package"));
 
     #[test]
-    fn in_ci_a_missing_component_fails_with_the_command_that_mends_it() {
-        let message = verdict(&[&GHOST], true).unwrap_err().to_string();
+    fn in_ci_a_missing_component_fails_with_the_command_to_install_it() {
+        let message = report(&[&GHOST], true).unwrap_err().to_string();
         let command = "apt-get install --yes --no-install-recommends ghost-package";
         assert_eq!(message, format!("ghost is missing (for nothing): `{command}`"));
-        assert!(verdict(&[&GHOST], false).is_ok());
+        assert!(report(&[&GHOST], false).is_ok());
     }
 
     #[test]
     fn an_optional_component_never_fails() {
         let optional = Component { need: Need::Optional, ..GHOST };
-        assert!(verdict(&[&optional], true).is_ok());
+        assert!(report(&[&optional], true).is_ok());
     }
 
     #[test]
@@ -311,7 +314,7 @@ mod tests {
         assert!(!shell::works(GHOST.probe));
         assert!(
             !shell::works(&["git", "no-such-subcommand"]),
-            "the program is there, what we need is not"
+            "the program exists, the subcommand does not"
         );
     }
 

@@ -1,4 +1,4 @@
-//! How a run of several steps is told: name before, duration after, name again in the error.
+//! Prints the steps of a task: the name before, the duration after, and the name in an error.
 
 use std::time::Instant;
 
@@ -11,13 +11,13 @@ pub(crate) fn timed(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()>
     Ok(())
 }
 
-/// A step after which nothing is printed, so that the program it runs has the last word.
+/// Runs the last step, without printing anything after the program's own output.
 pub(crate) fn last(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     println!("==> {name}");
     work().with_context(|| format!("{name} failed"))
 }
 
-/// All findings in one error, because mending one rule at a time wastes a run each.
+/// Returns all findings in one error, because fixing one at a time would cost a run each.
 pub(crate) fn none_of(findings: &[String]) -> Result<()> {
     if !findings.is_empty() {
         bail!("{}", findings.join("\n"));

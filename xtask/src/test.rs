@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must be green before a change is taken.
+//! `cargo xtask test`: everything that must pass before a change is accepted.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::{
     step::{last, timed},
 };
 
-/// Benches have no step of their own: clippy has checked them.
+/// Benches have no separate step: clippy has checked them.
 pub(crate) fn run() -> Result<()> {
     timed("setup", setup::run)?;
     check::run()?;
@@ -20,20 +20,21 @@ pub(crate) fn run() -> Result<()> {
     if !shell::works(setup::NEXTEST) {
         return last("tests", || tests(&["cargo", "test", "--workspace", "--no-fail-fast"]));
     }
-    // nextest leaves doc tests out. They come first so that its summary, with the count of tests,
-    // closes the output.
+    // nextest skips doc tests. They run first, so that the summary of nextest, with the count of
+    // tests, is the last output.
     timed("doc tests", || shell::run(&["cargo", "test", "--workspace", "--doc"]))?;
     last("tests", || tests(&["cargo", "nextest", "run", "--workspace", "--no-fail-fast"]))
 }
 
-/// On a developer's machine a gap is told and work goes on; in CI it would hide what is not tested.
+/// On a developer's machine a missing server is only reported; in CI it is an error, because it
+/// would hide what is not tested.
 fn timed_server() -> Result<Option<Server>> {
     let mut server = None;
     timed("PostgreSQL", || {
         match Server::start() {
             Ok(started) => server = Some(started),
             Err(error) if setup::in_ci() => return Err(error),
-            Err(error) => println!("    no PostgreSQL, so only SQLite is tested: {error:#}"),
+            Err(error) => println!("    no PostgreSQL, only SQLite is tested: {error:#}"),
         }
         Ok(())
     })?;

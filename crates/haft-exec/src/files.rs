@@ -1,12 +1,12 @@
-//! The files of a workspace: where a path leads, what is there, changes, and searches of many files at once.
+//! The files of a workspace: resolving paths, reading, changing, and searching many files at once.
 
 mod change;
 mod entries;
-mod facts;
 mod find;
 mod grep;
 mod locate;
-mod near;
+mod metadata;
+mod not_found;
 mod open_file;
 pub(crate) mod root;
 mod survey;

@@ -1,5 +1,5 @@
-//! What acts for tools: the files of a workspace, programs, and the network. Everything that opens something on a tool's behalf is here, and
-//! nothing here knows what a tool is.
+//! Acts for tools: the files of a workspace, programs, and the network. Everything that opens
+//! something on a tool's behalf is in this crate, and nothing in it knows what a tool is.
 
 mod files;
 mod network;

@@ -1,9 +1,11 @@
-//! The one way out to other machines, and what guards it. Built on hyper's connections, not on reqwest: here the address
-//! that was judged is the one that is connected to, because we open the socket ourselves; every redirect, header, packed
-//! byte and second is ours to bound; and hyper is there already, so that only TLS comes on top. HTTP/1.1, a connection for
-//! each request: nothing idle is kept, which costs a handshake and saves the memory and the doubt.
+//! The guarded HTTP client, the only access to other machines. It is built on hyper's connections
+//! instead of reqwest, because we open the socket ourselves: it connects to exactly the address
+//! that was checked, and we limit every redirect, header, compressed byte and second. hyper was a
+//! dependency already, so only TLS is added. HTTP/1.1, one connection per request: without idle
+//! connections each request pays a handshake, but nothing needs to be kept or revalidated.
 //!
-//! Through a proxy the names are the proxy's to resolve. Then addresses in URLs and names that are never public are still
+//! Through a proxy, the proxy resolves the names. Addresses in URLs and names that are never public
+//! are still refused here; the proxy judges everything else.
 //! refused here, and everything else is for the proxy to judge.
 
 mod address;
@@ -11,10 +13,10 @@ mod allowed;
 mod cache;
 mod connect;
 pub(crate) mod credentials;
+mod errors;
 mod exchange;
-mod fault;
-mod journey;
-mod pace;
+mod rate_limit;
+mod redirects;
 mod resolve;
 mod robots;
 mod secrets;
@@ -37,39 +39,40 @@ use haft_core::{
 use tokio_rustls::rustls::ClientConfig;
 
 pub use self::{allowed::Allowed, resolve::Resolve};
-use self::{cache::Cache, credentials::Credential, pace::Pace, resolve::System};
+use self::{cache::PageCache, credentials::Credential, rate_limit::RateLimiter, resolve::System};
 use crate::Variables;
 
-/// However long somebody wants to wait.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// Maximum timeout that a caller can set.
+const MAX_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What the client may do, and how it goes out.
+/// Settings of the client.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NetworkSettings {
-    /// Local services that are open all the same.
+    /// Local services that are allowed anyway.
     pub allow: Vec<Allowed>,
-    /// A proxy for everything, `http://proxy.corp:3128`, with a name and password in it if it wants them.
+    /// A proxy for all requests, `http://proxy.corp:3128`, with user name and password if it needs
+    /// them.
     pub proxy: Option<url::Url>,
-    /// Files with certificates of further authorities.
+    /// PEM files with additional certificate authorities.
     pub authorities: Vec<PathBuf>,
-    /// How long a request may take when it does not say.
+    /// Timeout of a request that does not set one.
     pub timeout: Duration,
-    /// The longest body, packed and unpacked.
-    pub most_bytes: usize,
-    /// How often a host may be asked in a minute; 0 for as often as anybody likes.
+    /// Maximum size of a body, compressed and uncompressed.
+    pub max_bytes: usize,
+    /// Maximum number of requests per host and minute; 0 means unlimited.
     pub per_minute: usize,
-    /// What sites want machines to leave alone is left alone.
+    /// Obeys robots.txt.
     pub respects_robots: bool,
-    /// A redirect may lead from https to http.
-    pub may_unprotect: bool,
-    /// Secrets by name, and where they may be sent.
+    /// Follows redirects from https to http.
+    pub allows_downgrade: bool,
+    /// The secrets by name, and the hosts they may be sent to.
     pub credentials: Vec<Credential>,
-    /// Where secrets are.
+    /// Returns the environment variables that may hold secrets.
     pub variables: fn() -> Variables,
-    /// And where they are when no variable holds them.
+    /// Provides the secrets that no variable holds.
     pub vault: Option<Arc<dyn Vault>>,
-    /// What the web is searched with.
+    /// The search engine of `web_search`.
     pub search: SearchEngine,
 }
 
@@ -80,10 +83,10 @@ impl Default for NetworkSettings {
             proxy: None,
             authorities: Vec::new(),
             timeout: Duration::from_secs(30),
-            most_bytes: 5 << 20,
+            max_bytes: 5 << 20,
             per_minute: 0,
             respects_robots: false,
-            may_unprotect: false,
+            allows_downgrade: false,
             credentials: Vec::new(),
             variables: Vec::new,
             vault: None,
@@ -92,32 +95,32 @@ impl Default for NetworkSettings {
     }
 }
 
-/// The guarded client. Costs nothing until it is used.
+/// The guarded client. It costs nothing until it is used.
 pub struct Network {
     settings: NetworkSettings,
     resolver: Arc<dyn Resolve>,
     tls: OnceLock<Arc<ClientConfig>>,
-    pace: Pace,
-    cache: Cache,
-    /// The rules of sites that were looked at, by origin.
-    robots: Cache,
+    pace: RateLimiter,
+    cache: PageCache,
+    /// The robots.txt rules of visited sites, by origin.
+    robots: PageCache,
 }
 
 impl Network {
-    /// A client that resolves names as this machine does.
+    /// Creates a client with the resolver of this machine.
     pub fn new(settings: NetworkSettings) -> Self {
         Self::with_resolver(settings, Arc::new(System))
     }
 
-    /// The same with names resolved by somebody else.
+    /// Creates a client with another resolver.
     pub fn with_resolver(settings: NetworkSettings, resolver: Arc<dyn Resolve>) -> Self {
         Self {
             settings,
             resolver,
             tls: OnceLock::new(),
-            pace: Pace::default(),
-            cache: Cache::default(),
-            robots: Cache::default(),
+            pace: RateLimiter::default(),
+            cache: PageCache::default(),
+            robots: PageCache::default(),
         }
     }
 
@@ -137,11 +140,11 @@ impl NetworkClient for Network {
         permit: &'a UrlCheck<'a>,
     ) -> BoxFuture<'a, Result<Response, ToolError>> {
         Box::pin(async move {
-            let limit = request.timeout.unwrap_or(self.settings.timeout).min(LONGEST_TIMEOUT);
+            let limit = request.timeout.unwrap_or(self.settings.timeout).min(MAX_TIMEOUT);
             let url = request.url.clone();
-            match tokio::time::timeout(limit, self.travel(request, permit)).await {
+            match tokio::time::timeout(limit, self.send_and_follow(request, permit)).await {
                 Ok(done) => done,
-                Err(_) => Err(fault::overdue(&target::short(&url), limit)),
+                Err(_) => Err(errors::timed_out(&target::short(&url), limit)),
             }
         })
     }

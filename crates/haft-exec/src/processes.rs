@@ -1,23 +1,23 @@
-//! Programs: started, read, bounded and ended here, whatever stands around them.
+//! Starts programs, reads their output, limits them and ends them, with every sandbox backend.
 
-pub(crate) mod aside;
-pub(crate) mod birth;
+pub(crate) mod backend;
+pub(crate) mod child;
 pub(crate) mod closed;
+mod denials;
 pub(crate) mod environment;
-mod family;
-pub(crate) mod fence;
 mod folders;
 mod git_guard;
+pub(crate) mod helper_thread;
 pub(crate) mod limits;
 pub(crate) mod local;
 mod log;
 mod orphans;
 mod outside;
 mod process;
+mod process_tree;
 mod sockets;
 mod spawn;
 mod watched;
-mod wishes;
 
 use std::{
     collections::HashMap,
@@ -39,85 +39,89 @@ use haft_core::{
 };
 
 use self::{
+    backend::{LaunchBackend, LaunchContext},
     closed::Closed,
-    family::Family,
-    fence::{Fence, Site},
-    folders::{Folders, Look},
+    denials::LaunchDenials,
+    folders::{FolderCache, FolderScan},
     git_guard::GitGuard,
     limits::{Allowance, LaunchMark},
     local::Local,
     log::Log,
-    outside::Outside,
-    process::{Parts, Running},
+    outside::OutsideFolders,
+    process::{ProcessParts, RunningProcess},
+    process_tree::ProcessTree,
     spawn::Spawner,
-    wishes::Wishes,
 };
 use crate::{
     ContainerSettings, Credential, Workspace,
-    network::credentials::{Recipient, Secrets},
+    network::credentials::{Recipient, SecretSource},
     sandbox::{
-        self, Listening, ShownFolders, Wanted,
+        self, BackendChoice, NotificationListener, ShownFolders,
         container::{self, Container},
     },
 };
 
-/// Longer texts are no commands any more; the kernel takes 128 KiB as one argument.
-const LONGEST_COMMAND: usize = 100 << 10;
-/// Of each session so many processes that are over are remembered.
-const MOST_OVER: usize = 8;
-/// Of each session so many may run at once.
-const MOST_RUNNING: usize = 64;
-/// How much of one output is kept on disk.
-const QUOTA: u64 = 256 << 20;
+/// Maximum length of a command; the kernel accepts 128 KiB as one argument.
+const MAX_COMMAND_BYTES: usize = 100 << 10;
+/// Maximum number of finished processes that are remembered per session.
+const MAX_FINISHED: usize = 8;
+/// Maximum number of running processes per session.
+const MAX_RUNNING: usize = 64;
+/// Maximum size of one output on disk.
+const OUTPUT_QUOTA_BYTES: u64 = 256 << 20;
 
-/// Whether this process has started any.
+/// True once this process has started a program.
 static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 
-/// What stands around programs.
+/// The sandbox that programs run in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProcessSettings {
-    /// The strongest sandbox that works here, or nothing where none does.
+    /// The strongest sandbox that works here, or none if none works.
     #[default]
     Auto,
-    /// The strongest sandbox; without one nothing runs.
+    /// The strongest sandbox; if none works, no program runs.
     Sandbox,
-    /// Walls of the kernel and no further program.
+    /// Landlock and seccomp, without another program.
     Landlock,
     /// The program `bwrap`.
     Bubblewrap,
-    /// A container; without one nothing runs.
+    /// A container; without one no program runs.
     Container(Arc<ContainerSettings>),
-    /// Nothing.
+    /// No sandbox.
     Nothing,
 }
 
 impl ProcessSettings {
-    /// Whether programs are really kept in, or else do not run. Found out by trying, once in the life of this process;
-    /// containers are not tried, because without one nothing runs.
+    /// Returns true when programs are really sandboxed, or else do not run. Tried once per process.
+    /// Containers are not tried, because without one no program runs.
     pub fn works(&self) -> bool {
-        // Making a fence opens nothing; it only asks what works.
+        // Creating a backend opens nothing; it only checks what works.
         matches!(self, Self::Container(_))
             || self
                 .wanted()
-                .is_some_and(|wanted| sandbox::fence(wanted, Path::new("/var/tmp")).is_ok())
+                .is_some_and(|wanted| sandbox::backend(wanted, Path::new("/var/tmp")).is_ok())
     }
 
-    fn wanted(&self) -> Option<Wanted> {
+    fn wanted(&self) -> Option<BackendChoice> {
         match self {
             Self::Nothing | Self::Container(_) => None,
-            Self::Auto | Self::Sandbox => Some(Wanted::Auto),
-            Self::Landlock => Some(Wanted::Landlock),
-            Self::Bubblewrap => Some(Wanted::Bubblewrap),
+            Self::Auto | Self::Sandbox => Some(BackendChoice::Auto),
+            Self::Landlock => Some(BackendChoice::Landlock),
+            Self::Bubblewrap => Some(BackendChoice::Bubblewrap),
         }
     }
 
-    fn fence(&self, folder: &Path, variables: &Variables) -> Result<Box<dyn Fence>, Refusal> {
+    fn backend(
+        &self,
+        folder: &Path,
+        variables: &Variables,
+    ) -> Result<Box<dyn LaunchBackend>, BackendError> {
         if let Self::Container(settings) = self {
             return Ok(Box::new(Container::new(settings.clone(), variables, folder)));
         }
         match self.wanted() {
             Some(wanted) if *self != Self::Auto || self.works() => {
-                sandbox::fence(wanted, folder).map_err(|error| Refusal::from(&error))
+                sandbox::backend(wanted, folder).map_err(|error| BackendError::from(&error))
             }
             _ => Ok(Box::new(Local)),
         }
@@ -125,56 +129,58 @@ impl ProcessSettings {
 }
 
 /// Why there is no sandbox, and what to install.
-struct Refusal {
+struct BackendError {
     reason: String,
     advice: String,
 }
 
-impl From<&ToolError> for Refusal {
+impl From<&ToolError> for BackendError {
     fn from(error: &ToolError) -> Self {
         Self { reason: error.message().to_owned(), advice: error.next_step().to_owned() }
     }
 }
 
-/// The variables of a process.
+/// The environment variables of a process.
 pub type Variables = Vec<(OsString, OsString)>;
 
 /// Runs programs in a workspace.
 pub struct Programs {
     workspace: Arc<Workspace>,
-    folders: Arc<Folders>,
+    folders: Arc<FolderCache>,
     wanted: ProcessSettings,
-    /// Chosen when the first program is started.
-    fence: OnceLock<Result<Box<dyn Fence>, Refusal>>,
-    /// Ours, of which a little is handed on. Read when the first program is started.
+    /// Chosen when the first program starts.
+    backend: OnceLock<Result<Box<dyn LaunchBackend>, BackendError>>,
+    /// Our own variables, few of which are inherited. Read when the first program starts.
     environment: LazyLock<Variables, fn() -> Variables>,
-    /// Where outputs go that are too long for memory.
+    /// Directory for outputs that exceed the memory limit.
     folder: Arc<Path>,
-    known: Mutex<HashMap<String, Vec<Arc<Running>>>>,
+    known: Mutex<HashMap<String, Vec<Arc<RunningProcess>>>>,
     allowance: Allowance,
-    /// Secrets by name, as the person's config has them.
+    /// The secrets by name, from the user's config.
     credentials: Vec<Credential>,
     vault: Option<Arc<dyn Vault>>,
     private: Arc<Vec<std::path::PathBuf>>,
     shown: Arc<ShownFolders>,
-    /// The same with links followed, once: what commands write must not change what the next one sees.
+    /// The same with links resolved, once: what commands write must not change what the next one
+    /// sees.
     resolved: OnceLock<Arc<ShownFolders>>,
-    outside: Outside,
-    /// Made when the first program is started.
+    outside: OutsideFolders,
+    /// Created when the first program starts.
     spawner: OnceLock<Spawner>,
     count: AtomicU64,
-    /// Tells our processes from those of another haft.
+    /// Distinguishes our processes from those of another haft.
     mark: String,
 }
 
 impl Programs {
-    /// Runs them as whoever runs this process. `environment` reads the one of this process; `folder` takes files without a
-    /// name, for outputs that are too long for memory, and what programs keep for a while.
+    /// Runs programs without a sandbox. `environment` reads the variables of this process; `folder`
+    /// is for unnamed files with outputs that exceed the memory limit, and for temporary files of
+    /// programs.
     pub fn local(workspace: Arc<Workspace>, environment: fn() -> Variables, folder: &Path) -> Self {
         Self::new(ProcessSettings::Nothing, workspace, environment, folder)
     }
 
-    /// The same with something around them.
+    /// Runs programs with these settings.
     pub fn new(
         wanted: ProcessSettings,
         workspace: Arc<Workspace>,
@@ -188,7 +194,7 @@ impl Programs {
             workspace,
             folders: Arc::default(),
             wanted,
-            fence: OnceLock::new(),
+            backend: OnceLock::new(),
             environment: LazyLock::new(environment),
             folder: folder.into(),
             known: Mutex::default(),
@@ -198,21 +204,21 @@ impl Programs {
             private: Arc::default(),
             shown: Arc::default(),
             resolved: OnceLock::new(),
-            outside: Outside::default(),
+            outside: OutsideFolders::default(),
             spawner: OnceLock::new(),
             count: AtomicU64::new(0),
             mark: format!("{}-{nanos:x}", std::process::id()),
         }
     }
 
-    /// The same with other limits than the usual ones.
+    /// Sets other limits than the default ones.
     #[must_use]
     pub fn limited(mut self, allowance: Allowance) -> Self {
         self.allowance = allowance;
         self
     }
 
-    /// The same, and programs may be given secrets by their names: those that variables hold, and those of a vault.
+    /// Allows programs to get secrets by name, from variables and from a vault.
     #[must_use]
     pub fn with_secrets(
         mut self,
@@ -223,114 +229,125 @@ impl Programs {
         self
     }
 
-    /// The same, and no program behind a fence sees these folders: where haft keeps what is the person's alone.
+    /// Hides these folders from sandboxed programs: haft keeps private data of the user there.
     #[must_use]
     pub fn hiding(mut self, folders: Vec<std::path::PathBuf>) -> Self {
         self.private = Arc::new(folders);
         self
     }
 
-    /// The same, and sandboxed programs see these folders too.
+    /// Shows these additional folders to sandboxed programs.
     #[must_use]
     pub fn showing(mut self, folders: ShownFolders) -> Self {
         self.shown = Arc::new(folders);
         self
     }
 
-    /// The same, and what these absolute path globs name may be closed to programs: the warrant of a launch says whether it is.
+    /// Sets absolute path globs that may be closed to programs; the grant of a launch decides.
     #[must_use]
     pub fn closing(mut self, patterns: Vec<std::path::PathBuf>) -> Self {
-        self.outside = Outside::new(patterns);
+        self.outside = OutsideFolders::new(patterns);
         self
     }
 
-    /// Has this process take in what programs leave behind, so that it is told at once what that is. For a program of its
-    /// own: its main thread must start no processes, since those that have ended are waited for here.
-    pub fn take_in_orphans() {
-        orphans::take_in();
+    /// Makes this process adopt the orphans of its programs, so that they are found at once. Only
+    /// for a dedicated program: its main thread must not start processes, because this code reaps
+    /// its children.
+    pub fn adopt_orphans() {
+        orphans::adopt();
     }
 
-    /// Ends everything that this process has ever started and that still runs. For its end: what holds this may be gone, or
-    /// never go.
+    /// Ends everything that this process has started and that still runs. Call it before the
+    /// process exits: the values that own the processes may be leaked or already dropped.
     pub fn end_everything() {
         if HAS_STARTED.load(Ordering::Acquire) {
             container::end_everything();
-            family::end_all(&format!("{}-", std::process::id()));
+            process_tree::end_all(&format!("{}-", std::process::id()));
         }
     }
 
-    /// Ends everything a session has started.
+    /// Ends everything that a session has started.
     pub fn end_session(&self, session: &str) {
         let of_session = self.known().remove(session).unwrap_or_default();
         of_session.iter().for_each(|process| process.kill_now(KillReason::Cancelled));
-        if let Some(Ok(fence)) = self.fence.get() {
-            fence.forget(session);
+        if let Some(Ok(backend)) = self.backend.get() {
+            backend.forget(session);
         }
     }
 
     /// # Errors
-    /// Of kind `unavailable` when what is wanted cannot be had; nothing runs with less.
-    fn fence(&self) -> Result<&dyn Fence, ToolError> {
-        let chosen = self.fence.get_or_init(|| self.wanted.fence(&self.folder, &self.environment));
+    /// Of kind `unavailable` when the configured backend does not work; nothing runs with less.
+    fn backend(&self) -> Result<&dyn LaunchBackend, ToolError> {
+        let chosen =
+            self.backend.get_or_init(|| self.wanted.backend(&self.folder, &self.environment));
         match chosen {
-            Ok(fence) => Ok(&**fence),
-            Err(refusal) => Err(ToolError::unavailable(refusal.reason.as_str())
-                .hint(format!("{}; `haft doctor` shows what this machine has", refusal.advice))),
+            Ok(backend) => Ok(&**backend),
+            Err(error) => Err(ToolError::unavailable(error.reason.as_str())
+                .hint(format!("{}; `haft doctor` shows what this machine has", error.advice))),
         }
     }
 
-    /// The site of a launch and the look at the folders of the workspace, where something stands around programs.
-    fn site(&self, launch: &Launch, mark: &str) -> Result<(Site, Option<Look>), ToolError> {
+    /// Returns the context of a launch and, in a sandbox, the scan of the workspace's folders.
+    fn context(
+        &self,
+        launch: &Launch,
+        mark: &str,
+    ) -> Result<(LaunchContext, Option<FolderScan>), ToolError> {
         let (directory, path) = self.workspace.directory(&launch.directory)?;
         let mut added = launch.environment.clone();
         added.extend(self.secrets_of(launch)?);
         let mut environment = environment::of(&self.environment, &added, mark)?;
         environment.push(("PWD".into(), path.clone().into()));
-        let place = self.fence()?.place();
+        let place = self.backend()?.kind();
         if place != ExecutorKind::Sandbox {
-            family::note_unsandboxed();
+            process_tree::note_unsandboxed();
         }
-        let look = match place {
+        let scan = match place {
             ExecutorKind::Local => None,
-            _ => Some(closed::look(&self.folders, &self.workspace, &launch.grant)?),
+            _ => Some(closed::scan(&self.folders, &self.workspace, &launch.grant)?),
         };
-        let mut closed = match &look {
-            Some(look) => closed::files(&self.workspace, look)?,
+        let mut closed = match &scan {
+            Some(scan) => closed::files(&self.workspace, scan)?,
             None => Vec::new(),
         };
-        if let Some(look) = look.as_ref().filter(|_| place == ExecutorKind::Container) {
-            closed.extend(closed::sockets(&self.workspace, look));
+        if let Some(scan) = scan.as_ref().filter(|_| place == ExecutorKind::Container) {
+            closed.extend(closed::sockets(&self.workspace, scan));
         }
         let (workspace, private) = (self.workspace.clone(), self.private.clone());
         let shown = self.resolved.get_or_init(|| Arc::new(self.shown.resolved(&workspace))).clone();
         let closed = Arc::new(closed);
-        let mut site = Site { workspace, directory, path, environment, closed, private, shown };
+        let mut context =
+            LaunchContext { workspace, directory, path, environment, closed, private, shown };
         if place == ExecutorKind::Sandbox {
-            let outside = self.closed_outside(&site, &launch.grant)?;
+            let outside = self.closed_outside(&context, &launch.grant)?;
             if !outside.is_empty() {
-                site.closed = Arc::new(site.closed.iter().cloned().chain(outside).collect());
+                context.closed = Arc::new(context.closed.iter().cloned().chain(outside).collect());
             }
         }
-        Ok((site, look))
+        Ok((context, scan))
     }
 
-    /// What is closed to a program of the folders outside the workspace that it sees.
-    fn closed_outside(&self, site: &Site, grant: &FileGrant) -> Result<Vec<Closed>, ToolError> {
-        let shown = sandbox::searched(site);
+    /// Returns the paths outside the workspace that are closed to a program.
+    fn closed_outside(
+        &self,
+        context: &LaunchContext,
+        grant: &FileGrant,
+    ) -> Result<Vec<Closed>, ToolError> {
+        let shown = sandbox::searched(context);
         if shown.is_empty() && !self.outside.has_patterns() {
             return Ok(Vec::new());
         }
-        self.outside.closed(&sandbox::areas(site), &shown, grant)
+        self.outside.closed(&sandbox::areas(context), &shown, grant)
     }
 
-    /// The variables of a launch that hold secrets, with their values.
+    /// Returns the variables of a launch that hold secrets, with their values.
     fn secrets_of(&self, launch: &Launch) -> Result<Vec<(String, String)>, ToolError> {
         if launch.secrets.is_empty() {
             return Ok(Vec::new());
         }
         let variables = LazyLock::force(&self.environment);
         let vault = self.vault.as_deref();
-        let secrets = Secrets { credentials: &self.credentials, variables, vault };
+        let secrets = SecretSource { credentials: &self.credentials, variables, vault };
         let valued = |(variable, name): &(String, String)| {
             environment::check_secret(variable)?;
             let value = secrets.value(name, Recipient::Program)?;
@@ -339,48 +356,48 @@ impl Programs {
         launch.secrets.iter().map(valued).collect()
     }
 
-    fn run(&self, launch: &Launch, id: String) -> Result<Arc<Running>, ToolError> {
+    fn run(&self, launch: &Launch, id: String) -> Result<Arc<RunningProcess>, ToolError> {
         HAS_STARTED.store(true, Ordering::Release);
-        // The dot keeps `p1` apart from `p10` for those who do not see where a variable ends.
+        // The dot distinguishes `p1` from `p10` when a prefix is compared.
         let mark = format!("{}-{id}.", self.mark);
-        let (site, look) = self.site(launch, &mark)?;
-        let mut recipe = self.fence()?.recipe(launch, &site)?;
+        let (context, scan) = self.context(launch, &mark)?;
+        let mut recipe = self.backend()?.recipe(launch, &context)?;
         let listening = recipe.listening.take();
-        let interior = recipe.interior.clone();
+        let isolated = recipe.isolated.clone();
         let command = launch.program.to_string();
-        let guard = look.filter(|_| launch.confinement.writes).map(|look| {
+        let guard = scan.filter(|_| launch.confinement.writes).map(|scan| {
             let (workspace, folders) = (&self.workspace, &self.folders);
-            Arc::new(GitGuard::before(workspace, folders, &launch.grant, look))
+            Arc::new(GitGuard::before(workspace, folders, &launch.grant, scan))
         });
         let number = LaunchMark::of(&mark);
         let spawner = self.spawner.get_or_init(|| Spawner::new(self.allowance));
-        let born = spawner
-            .start(recipe, number, site.directory, (launch.input, launch.streams))
+        let spawned = spawner
+            .start(recipe, number, context.directory, (launch.input, launch.streams))
             .map_err(|error| not_started(&command, &error))?;
-        let noted = listening.map(Listening::begin).unwrap_or_default();
-        let wishes = Wishes::new(noted, spawner.group());
-        let ends = &born.ends;
+        let reported = listening.map(NotificationListener::begin).unwrap_or_default();
+        let denials = LaunchDenials::new(reported, spawner.group());
+        let ends = &spawned.ends;
         let pipes = [Some(&ends.out), ends.err.as_ref()];
-        let pipes = pipes.into_iter().flatten().filter_map(family::inode).collect();
-        let family = Family { leader: born.pid, mark, number, pipes };
-        family.note();
-        let log = || Log::new(self.folder.clone(), QUOTA);
-        let parts = Parts {
+        let pipes = pipes.into_iter().flatten().filter_map(process_tree::inode).collect();
+        let tree = ProcessTree { leader: spawned.pid, mark, number, pipes };
+        tree.register();
+        let log = || Log::new(self.folder.clone(), OUTPUT_QUOTA_BYTES);
+        let parts = ProcessParts {
             id,
             command,
-            family,
-            wishes,
+            tree,
+            denials,
             guard,
-            interior,
+            isolated,
             reads: launch.input,
             logs: (log(), log()),
         };
-        Running::adopt(parts, born).map_err(|error| {
+        RunningProcess::watch_process(parts, spawned).map_err(|error| {
             ToolError::unavailable("the runtime cannot watch a process").caused_by(error)
         })
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Vec<Arc<Running>>>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Vec<Arc<RunningProcess>>>> {
         self.known.lock()
     }
 }
@@ -393,7 +410,7 @@ impl Executor for Programs {
             let of_session = known.get(&launch.session);
             of_session.map_or(0, |all| all.iter().filter(|process| !process.is_over()).count())
         };
-        if running >= MOST_RUNNING {
+        if running >= MAX_RUNNING {
             let message = format!("{running} processes of this session are running");
             return Err(ToolError::unavailable(message).hint("end some with `process` first"));
         }
@@ -404,7 +421,7 @@ impl Executor for Programs {
         of_session.push(process.clone());
         let mut over = of_session.iter().filter(|process| process.is_over()).count();
         of_session.retain(|process| {
-            let goes = over > MOST_OVER && process.is_over();
+            let goes = over > MAX_FINISHED && process.is_over();
             over -= usize::from(goes);
             !goes
         });
@@ -417,8 +434,8 @@ impl Executor for Programs {
         of_session.map(|process| process.clone() as Arc<dyn Process>).collect()
     }
 
-    fn place(&self) -> ExecutorKind {
-        self.fence().map_or(ExecutorKind::Sandbox, Fence::place)
+    fn kind(&self) -> ExecutorKind {
+        self.backend().map_or(ExecutorKind::Sandbox, LaunchBackend::kind)
     }
 }
 
@@ -437,16 +454,16 @@ fn check(program: &Program) -> Result<(), ToolError> {
         }
     };
     if parts.iter().all(|part| part.trim().is_empty()) {
-        return Err(ToolError::input("the command is empty").hint("say what to run"));
+        return Err(ToolError::input("the command is empty").hint("name a command to run"));
     }
     if parts.iter().any(|part| part.contains('\0')) {
         return Err(ToolError::input("the command contains a zero byte")
-            .hint("no program can be given one; leave it out, or write `\\0` for a program that reads that"));
+            .hint("programs cannot receive one; leave it out, or write `\\0` for a program that reads that"));
     }
     let length = parts.iter().map(|part| part.len()).max().unwrap_or_default();
-    if length > LONGEST_COMMAND {
+    if length > MAX_COMMAND_BYTES {
         let message =
-            format!("the command has {length} bytes; at most {LONGEST_COMMAND} are taken");
+            format!("the command has {length} bytes; at most {MAX_COMMAND_BYTES} are allowed");
         return Err(ToolError::new(ErrorKind::TooLarge, message)
             .hint("write it to a file and run the file"));
     }
@@ -457,13 +474,11 @@ fn not_started(command: &str, error: &io::Error) -> ToolError {
     let beginning: String = command.chars().take(80).collect();
     let message = format!("`{beginning}` could not be started: {error}");
     match error.kind() {
-        io::ErrorKind::NotFound => {
-            ToolError::not_found(message).hint("see whether it is installed")
-        }
+        io::ErrorKind::NotFound => ToolError::not_found(message).hint("check that it is installed"),
         io::ErrorKind::PermissionDenied => {
-            ToolError::denied(message).hint("see whether it may be executed")
+            ToolError::denied(message).hint("check that it is executable")
         }
         _ => ToolError::unavailable(message)
-            .hint("the system may be out of processes, memory or descriptors; call again later"),
+            .hint("the system may be out of processes, memory or descriptors; retry later"),
     }
 }

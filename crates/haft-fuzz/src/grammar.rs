@@ -1,14 +1,15 @@
-//! Makes texts by the rules of `grammar.txt`.
+//! Generates texts by the rules of `grammar.txt`.
 
 use std::collections::HashMap;
 
-use crate::{chance::Chance, mutate};
+use crate::{mutate, random::RandomSource};
 
-/// `[name]` begins a rule, each line below it is one way to write it; `%name%` in a line stands for another rule, `%q:name%`
-/// for one in single quotes, `%d:name%` in double quotes, `%b:name%` in backticks. `\n` in a line is a line break, `\t` a tab, `\\` a backslash.
+/// The rules. `[name]` begins a rule, and each line below it is one alternative. `%name%` in a line
+/// is replaced by another rule; `%q:name%` in single quotes, `%d:name%` in double quotes,
+/// `%b:name%` in backticks. `\n` is a line break, `\t` a tab, `\\` a backslash.
 const RULES: &str = include_str!("grammar.txt");
 
-/// Deeper than this the first way to write a rule is taken, which holds no other rule.
+/// Beyond this depth the first alternative of a rule is used, which contains no other rule.
 const MAX_DEPTH: usize = 7;
 
 pub(crate) struct Grammar {
@@ -30,31 +31,32 @@ impl Grammar {
         Self { rules }
     }
 
-    pub(crate) fn text(&self, chance: &mut Chance) -> String {
-        self.expand(chance, "text", 0)
+    pub(crate) fn text(&self, random: &mut RandomSource) -> String {
+        self.expand(random, "text", 0)
     }
 
-    /// A word to put into another text.
-    pub(crate) fn word(&self, chance: &mut Chance) -> String {
-        let rule = *chance.pick(&["word", "file", "option", "program"]);
-        self.expand(chance, rule, MAX_DEPTH - 2)
+    /// Generates a word to insert into another text.
+    pub(crate) fn word(&self, random: &mut RandomSource) -> String {
+        let rule = *random.pick(&["word", "file", "option", "program"]);
+        self.expand(random, rule, MAX_DEPTH - 2)
     }
 
-    fn expand(&self, chance: &mut Chance, rule: &str, depth: usize) -> String {
-        let ways = self.rules.get(rule).expect("every rule that is used is in the file");
-        let way = if depth > MAX_DEPTH { &ways[0] } else { chance.pick(ways) };
+    fn expand(&self, random: &mut RandomSource, rule: &str, depth: usize) -> String {
+        let alternatives = self.rules.get(rule).expect("every used rule is in the file");
+        let alternative =
+            if depth > MAX_DEPTH { &alternatives[0] } else { random.pick(alternatives) };
         let mut text = String::new();
-        let mut rest = way.as_str();
+        let mut rest = alternative.as_str();
         while let Some((before, name, after)) = self.split(rest) {
             text.push_str(before);
             let (how, name) = name.split_once(':').unwrap_or(("", name));
-            let inner = self.expand(chance, name, depth + 1);
+            let inner = self.expand(random, name, depth + 1);
             text.push_str(&match how {
                 "q" => format!("'{}'", inner.replace('\'', "'\\''")),
                 "d" => format!("\"{}\"", escaped(&inner, "\"\\$`")),
                 "b" => format!("`{}`", escaped(&inner, "\\`$")),
-                _ if matches!(name, "file" | "program" | "option") && chance.one_in(15) => {
-                    mutate::requoted(chance, &inner)
+                _ if matches!(name, "file" | "program" | "option") && random.one_in(15) => {
+                    mutate::requoted(random, &inner)
                 }
                 _ => inner,
             });
@@ -63,7 +65,7 @@ impl Grammar {
         text + rest
     }
 
-    /// The text before the first `%name%`, the name, and what follows.
+    /// Returns the text before the first `%name%`, the name, and the text after it.
     fn split<'a>(&self, text: &'a str) -> Option<(&'a str, &'a str, &'a str)> {
         let mut from = 0;
         loop {
@@ -80,7 +82,7 @@ impl Grammar {
     }
 }
 
-/// The line as the file means it.
+/// Replaces the escapes of a line in the file.
 pub(crate) fn unescaped(line: &str) -> String {
     let mut text = String::new();
     let mut signs = line.chars();
@@ -121,11 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_that_is_named_is_there_and_the_first_ways_end() {
+    fn every_used_rule_exists_and_the_first_alternatives_end() {
         let grammar = Grammar::new();
-        for (name, ways) in &grammar.rules {
-            for way in ways {
-                let names = way.split('%').skip(1).step_by(2);
+        for (name, alternatives) in &grammar.rules {
+            for alternative in alternatives {
+                let names = alternative.split('%').skip(1).step_by(2);
                 let is_rule = |name: &&str| name.bytes().all(|c| c.is_ascii_lowercase());
                 for named in names.filter(|name| name.len() > 2).filter(is_rule) {
                     assert!(grammar.rules.contains_key(named), "{name}: %{named}%");
@@ -133,7 +135,7 @@ mod tests {
             }
         }
         for seed in 0..2000 {
-            assert!(grammar.text(&mut Chance::new(seed)).len() < 4000);
+            assert!(grammar.text(&mut RandomSource::new(seed)).len() < 4000);
         }
     }
 }

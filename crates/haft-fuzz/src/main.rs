@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz shell` runs this: the long comparison, with its findings at the end.
+//! The program of `cargo xtask fuzz shell`: a long comparison, with its findings at the end.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -8,7 +8,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use haft_fuzz::{Limit, Report, run};
+use haft_fuzz::{FuzzReport, RunLimit, run};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,14 +22,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// The seed and how long to run.
+/// Returns the seed and the running time.
 fn parse(arguments: &[String]) -> Result<(u64, Duration)> {
     let (mut seed, mut minutes) = (1, 60);
     let mut arguments = arguments.iter();
     while let Some(name) = arguments.next() {
         let mut number = || -> Result<u64> {
             let value = arguments.next().with_context(|| format!("`{name}` needs a number"))?;
-            value.parse().with_context(|| format!("`{value}` after `{name}` is no number"))
+            value.parse().with_context(|| format!("`{name}`: `{value}` is not a number"))
         };
         match name.as_str() {
             "--seed" => seed = number()?,
@@ -40,17 +40,18 @@ fn parse(arguments: &[String]) -> Result<(u64, Duration)> {
     Ok((seed, Duration::from_secs(minutes * 60)))
 }
 
-fn fuzz((seed, time): (u64, Duration)) -> Result<Report> {
-    // Every minute has its own beginning, so that a long run does not continue in the seeds of the next one.
+fn fuzz((seed, time): (u64, Duration)) -> Result<FuzzReport> {
     let begin = std::time::Instant::now();
-    let mut told = 0;
-    let report = run(seed.wrapping_mul(1 << 32), Limit::Time(time), |report, found| {
+    let mut reported = 0;
+    // Each seed has its own range, so that a long run does not continue in the range of the next
+    // one.
+    let report = run(seed.wrapping_mul(1 << 32), RunLimit::Time(time), |report, found| {
         for finding in found {
             println!("FOUND {finding}\n");
         }
         let seconds = begin.elapsed().as_secs();
-        if seconds / 10 > told {
-            told = seconds / 10;
+        if seconds / 10 > reported {
+            reported = seconds / 10;
             let per_second = report.ran as u64 / seconds.max(1);
             let findings = report.findings.len() + found.len();
             eprintln!(
@@ -63,7 +64,7 @@ fn fuzz((seed, time): (u64, Duration)) -> Result<Report> {
         "{} texts made, {} run, {} programs executed",
         report.made, report.ran, report.executed
     );
-    println!("{} findings, {} more that are like them", report.findings.len(), report.alike);
+    println!("{} findings, {} more that are similar", report.findings.len(), report.alike);
     for finding in &report.findings {
         println!("\n{finding}");
     }

@@ -1,6 +1,6 @@
-//! Makes new texts out of known ones, and shorter ones out of a text that fails.
+//! Mutates known texts, and shortens a text that fails.
 
-use crate::chance::Chance;
+use crate::random::RandomSource;
 
 const SIGNS: &[&str] = &[
     "'", "\"", "\\", "$", "`", "(", ")", "{", "}", "[", "]", "<", ">", "|", "&", ";", "\n", " ",
@@ -8,27 +8,27 @@ const SIGNS: &[&str] = &[
     "\t", "1", "a", "/", ".", "..", "@", "^", "%", ":", "+", "--", " -- ", "$'", "$\"", "\\\"",
 ];
 
-/// A text with a few changes, by itself or with pieces of another.
-pub(crate) fn mutated(chance: &mut Chance, text: &str, other: &str, word: &str) -> String {
+/// Returns a text with a few changes, with pieces of another text or without.
+pub(crate) fn mutated(random: &mut RandomSource, text: &str, other: &str, word: &str) -> String {
     let mut tokens = tokens(text);
-    for _ in 0..=chance.below(3) {
-        let at = chance.below(tokens.len() + 1);
+    for _ in 0..=random.below(3) {
+        let at = random.below(tokens.len() + 1);
         let is_inside = at < tokens.len();
-        match chance.below(8) {
-            0 => tokens.insert(at, (*chance.pick(SIGNS)).to_owned()),
+        match random.below(8) {
+            0 => tokens.insert(at, (*random.pick(SIGNS)).to_owned()),
             1 if is_inside => drop(tokens.remove(at)),
-            2 if is_inside => tokens[at] = (*chance.pick(SIGNS)).to_owned(),
-            3 if is_inside => tokens[at] = requoted(chance, &tokens[at]),
+            2 if is_inside => tokens[at] = (*random.pick(SIGNS)).to_owned(),
+            3 if is_inside => tokens[at] = requoted(random, &tokens[at]),
             4 => tokens.insert(at, format!(" {word} ")),
             5 if is_inside && tokens[at].trim() != "" => word.clone_into(&mut tokens[at]),
             6 => {
                 let others = self::tokens(other);
-                let start = chance.below(others.len() + 1);
-                let end = start + chance.below(others.len() - start + 1);
+                let start = random.below(others.len() + 1);
+                let end = start + random.below(others.len() - start + 1);
                 tokens.splice(at..at, others[start..end].iter().cloned());
             }
             _ if tokens.len() > 1 => {
-                let with = chance.below(tokens.len());
+                let with = random.below(tokens.len());
                 tokens.swap(at.min(with), with);
             }
             _ => {}
@@ -37,11 +37,11 @@ pub(crate) fn mutated(chance: &mut Chance, text: &str, other: &str, word: &str) 
     tokens.concat()
 }
 
-/// The same word in another spelling, mostly.
-pub(crate) fn requoted(chance: &mut Chance, word: &str) -> String {
+/// Returns the word in another spelling, usually with the same meaning.
+pub(crate) fn requoted(random: &mut RandomSource, word: &str) -> String {
     let middle = word.char_indices().nth(word.chars().count() / 2).map_or(0, |(at, _)| at);
     let (begin, end) = word.split_at(middle);
-    match chance.below(8) {
+    match random.below(8) {
         0 => format!("'{word}'"),
         1 => format!("\"{word}\""),
         2 => format!("$'{word}'"),
@@ -53,7 +53,7 @@ pub(crate) fn requoted(chance: &mut Chance, word: &str) -> String {
     }
 }
 
-/// Every text that lacks one piece of this one, the larger pieces first.
+/// Returns every text that lacks one piece of this one, larger pieces first.
 pub(crate) fn shorter(text: &str) -> Vec<String> {
     let tokens = tokens(text);
     let mut found = Vec::new();
@@ -76,7 +76,7 @@ pub(crate) fn shorter(text: &str) -> Vec<String> {
     found
 }
 
-/// Runs of letters, runs of spaces, and every other sign by itself.
+/// Splits a text into runs of letters, runs of spaces, and other single characters.
 fn tokens(text: &str) -> Vec<String> {
     let kind = |c: char| match c {
         c if c.is_alphanumeric() || "_.-/".contains(c) => 0,
@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn the_same_seed_changes_alike() {
-        let make = |seed| mutated(&mut Chance::new(seed), "cat a.txt | wc -l", "ls -la", "b.txt");
+        let make =
+            |seed| mutated(&mut RandomSource::new(seed), "cat a.txt | wc -l", "ls -la", "b.txt");
         assert_eq!(make(1), make(1));
         assert!((0..50).any(|seed| make(seed) != make(1)));
     }

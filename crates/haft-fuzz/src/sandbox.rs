@@ -1,5 +1,6 @@
-//! Runs texts in bash, many per start, where they can damage nothing: own user, mount, pid and network namespaces, the
-//! system read-only, the workspace and the home on a tmpfs. strace records from outside.
+//! Runs texts in bash, many per start, in a sandbox: separate user, mount, pid and network
+//! namespaces, the system read-only, the workspace and the home on a tmpfs. strace records from
+//! outside.
 
 use std::{
     fs,
@@ -13,14 +14,14 @@ use haft_shell::read;
 use haft_tools::shell::bash::quiet_git;
 use tempfile::TempDir;
 
-use crate::trace::{self, Event};
+use crate::trace::{self, TraceEvent};
 
-/// Everything below is watched; what lies elsewhere belongs to the system.
-pub(crate) const ZONE: &str = "/o/";
+/// The directory whose files are compared; files elsewhere belong to the system.
+pub(crate) const WATCHED_DIR: &str = "/o/";
 pub(crate) const WORKSPACE: &str = "/o/w";
 pub(crate) const HOME: &str = "/o/home";
 
-/// Links of the fixture and where they lead.
+/// The links of the fixture and their targets.
 pub(crate) const LINKS: &[(&str, &str)] =
     &[("/o/w/l", "/o/outside/deep"), ("/o/w/lf", "/o/outside/secret")];
 
@@ -65,7 +66,7 @@ const FILES: &[(&str, &str)] = &[
     ("hooks/post-index-change", "#!/bin/sh\ntouch marker\n"),
 ];
 
-/// The settings of a repository that names programs wherever git would run one.
+/// Settings of a hostile repository: it names a program wherever git would run one.
 const HOSTILE_GIT: &str = r#"
 [core]
     fsmonitor = "touch marker; false"
@@ -95,7 +96,8 @@ const HOSTILE_GIT: &str = r#"
 
 const EXECUTABLE: &[&str] = &["w/evil", "w/evil.sh", "w/sub/ls", "hooks/post-index-change"];
 
-/// Given to every text: unknown to the reader, and as hostile as an environment can be.
+/// Variables of every text, which the reader does not know. They are as hostile as an environment
+/// can be.
 const VARIABLES: &[(&str, &str)] = &[
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ("HOME", HOME),
@@ -106,11 +108,11 @@ const VARIABLES: &[(&str, &str)] = &[
     ("S", "a[$(touch marker)]"),
     ("O", "-o marker"),
     ("L", "($(touch marker))"),
-    // Functions that call themselves in the background would use up the machine.
+    // Functions that call themselves in the background would exhaust the machine.
     ("FUNCNEST", "20"),
 ];
 
-/// The folder that each text starts with a copy of.
+/// The sandbox. Each text starts with a copy of its fixture.
 pub(crate) struct Sandbox {
     folder: TempDir,
 }
@@ -124,25 +126,25 @@ impl Sandbox {
                 bail!(hint);
             }
         }
-        let folder = tempfile::tempdir().context("no temporary folder")?;
-        furnish(&folder.path().join("fixture"))?;
+        let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
+        create_fixture(&folder.path().join("fixture"))?;
         fs::write(folder.path().join("driver.sh"), include_str!("driver.sh"))?;
         let quiet = quiet_git().into_iter().map(|(name, value)| format!("export {name}={value}\n"));
         fs::write(folder.path().join("quiet"), quiet.collect::<String>())?;
         Ok(Self { folder })
     }
 
-    /// What each of the texts did.
-    pub(crate) fn run(&self, texts: &[String]) -> Result<Vec<Vec<Event>>> {
+    /// Runs texts and returns the events of each.
+    pub(crate) fn run(&self, texts: &[String]) -> Result<Vec<Vec<TraceEvent>>> {
         let joined: String = texts.iter().map(|text| format!("{}{text}\0", reset(text))).collect();
-        let place = self.folder.path();
-        fs::write(place.join("texts"), joined)?;
-        let output = self.command().output().context("`strace` could not be started")?;
-        let log = fs::read(place.join("log")).context("strace wrote no log")?;
+        let folder = self.folder.path();
+        fs::write(folder.join("texts"), joined)?;
+        let output = self.command().output().context("cannot start `strace`")?;
+        let log = fs::read(folder.join("log")).context("strace wrote no log")?;
         let found = trace::texts(&String::from_utf8_lossy(&log));
         if found.len() != texts.len() {
-            let told = String::from_utf8_lossy(&output.stderr);
-            bail!("{} of {} texts ran in the sandbox: {told}", found.len(), texts.len());
+            let error = String::from_utf8_lossy(&output.stderr);
+            bail!("{} of {} texts ran in the sandbox: {error}", found.len(), texts.len());
         }
         Ok(found)
     }
@@ -182,12 +184,13 @@ impl Sandbox {
     }
 }
 
-/// A fresh copy takes longer than most texts, so that one is made only after a text that may have changed something.
+/// Returns the prefix for the driver. A fresh copy of the fixture takes longer than most texts, so
+/// the driver makes one only after a text that may have changed something.
 fn reset(text: &str) -> char {
     if read(text).is_read_only() { 'k' } else { 'r' }
 }
 
-fn furnish(root: &Path) -> Result<()> {
+fn create_fixture(root: &Path) -> Result<()> {
     for (name, content) in FILES {
         let path = root.join(name);
         fs::create_dir_all(path.parent().context("every file has a folder")?)?;
@@ -197,13 +200,13 @@ fn furnish(root: &Path) -> Result<()> {
         fs::set_permissions(root.join(name), fs::Permissions::from_mode(0o755))?;
     }
     for (link, target) in LINKS {
-        symlink(target, root.join(link.trim_start_matches(ZONE)))?;
+        symlink(target, root.join(link.trim_start_matches(WATCHED_DIR)))?;
     }
     let git = |words: &str| -> Result<()> {
         let mut command = Command::new("git");
         command.current_dir(root.join("w")).args(words.split(' '));
         command.env("HOME", root).env("GIT_CONFIG_NOSYSTEM", "1").stdout(Stdio::null());
-        if !command.status().context("`git` could not be started")?.success() {
+        if !command.status().context("cannot start `git`")?.success() {
             bail!("`git {words}` failed");
         }
         Ok(())
@@ -219,8 +222,8 @@ fn furnish(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a path of the fixture is a directory.
+/// Returns true if a path of the fixture is a directory.
 pub(crate) fn is_directory(path: &str) -> bool {
     let below = format!("{}/", path.trim_end_matches('/'));
-    FILES.iter().any(|(name, _)| format!("{ZONE}{name}").starts_with(&below))
+    FILES.iter().any(|(name, _)| format!("{WATCHED_DIR}{name}").starts_with(&below))
 }

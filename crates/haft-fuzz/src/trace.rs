@@ -1,29 +1,29 @@
-//! Reads the log of strace: which process executed, opened and changed what, text by text.
+//! Parses the log of strace: the actions of each process, text by text.
 
 use std::collections::HashMap;
 
-/// What a process did, in the order of the log.
+/// An action of a process. Events are in the order of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct TraceEvent {
     /// The process.
     pub(crate) pid: u32,
-    /// What it did.
-    pub(crate) action: Action,
+    /// Its action.
+    pub(crate) action: TraceAction,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// It made this process.
+pub(crate) enum TraceAction {
+    /// The process spawned this one.
     Forked(u32),
-    /// It became another program.
+    /// The process executed another program.
     Executed { path: String, argv: Vec<String> },
-    /// It opened a file to read it.
+    /// The process opened a file to read it.
     Read(String),
-    /// It made, changed or removed a file.
+    /// The process created, changed or removed a file.
     Wrote(String),
-    /// It removed or moved a name: of a link the link itself.
+    /// The process removed or moved a name; of a link the link itself.
     Unlinked(String),
-    /// It made a link, so that paths may lead elsewhere from now on.
+    /// The process created a link, so that paths may have other targets from now on.
     Linked,
 }
 
@@ -32,19 +32,19 @@ pub(crate) const CALLS: &str = "execve,execveat,open,openat,openat2,creat,unlink
     mkdir,mkdirat,link,linkat,symlink,symlinkat,chmod,fchmodat,truncate,utimensat,mknod,mknodat,chown,lchown,fchownat,\
     chdir,fchdir,clone,clone3,fork,vfork";
 
-/// The driver opens these to mark where a text begins and ends.
+/// The driver opens these files to mark where a text begins and ends.
 pub(crate) const BEGIN: &str = "/mark/begin";
 pub(crate) const END: &str = "/mark/end";
 
-/// Splits a log into the events of each text. The driver's own work between the texts is left out.
-pub(crate) fn texts(log: &str) -> Vec<Vec<Event>> {
+/// Splits a log into the events of each text, without those of the driver between the texts.
+pub(crate) fn texts(log: &str) -> Vec<Vec<TraceEvent>> {
     let mut parser = Parser::default();
     let mut driver = None;
     let mut texts = Vec::new();
-    let mut current: Option<Vec<Event>> = None;
+    let mut current: Option<Vec<TraceEvent>> = None;
     for line in log.lines() {
         let Some((pid, call)) = parser.line(line) else { continue };
-        // Only the first process that opens the mark is the driver: a text may open it as well.
+        // The driver is the first process that opens the mark: a text may open it as well.
         let is_driver = driver.is_none_or(|driver| driver == pid);
         if is_driver && call.starts_with("open") && call.contains(&format!("\"{BEGIN}\"")) {
             driver = Some(pid);
@@ -54,7 +54,7 @@ pub(crate) fn texts(log: &str) -> Vec<Vec<Event>> {
         } else {
             let actions = parser.actions(pid, &call);
             if let Some(current) = &mut current {
-                current.extend(actions.into_iter().map(|action| Event { pid, action }));
+                current.extend(actions.into_iter().map(|action| TraceEvent { pid, action }));
             }
         }
     }
@@ -63,14 +63,14 @@ pub(crate) fn texts(log: &str) -> Vec<Vec<Event>> {
 
 #[derive(Default)]
 struct Parser {
-    /// The beginnings of calls that other lines interrupted.
+    /// Beginnings of calls that were interrupted by other lines.
     unfinished: HashMap<u32, String>,
-    /// The directory of each process, as far as it was seen.
+    /// Working directory of each process, if known.
     directories: HashMap<u32, String>,
 }
 
 impl Parser {
-    /// The process and its whole call, once it has returned.
+    /// Returns the process and its complete call, once it has returned.
     fn line(&mut self, line: &str) -> Option<(u32, String)> {
         let (pid, call) = line.split_once(' ')?;
         let (pid, call) = (pid.parse().ok()?, call.trim_start());
@@ -86,7 +86,7 @@ impl Parser {
         Some((pid, call.to_owned()))
     }
 
-    fn actions(&mut self, pid: u32, call: &str) -> Vec<Action> {
+    fn actions(&mut self, pid: u32, call: &str) -> Vec<TraceAction> {
         let Some((name, rest)) = call.split_once('(') else { return Vec::new() };
         let Some((arguments, result)) = rest.rsplit_once(" = ") else { return Vec::new() };
         let is_script = result.contains("ENOEXEC");
@@ -103,7 +103,7 @@ impl Parser {
             "execve" | "execveat" => {
                 let mut strings = strings.into_iter().map(|(_, text)| text);
                 let path = strings.next().unwrap_or_default();
-                vec![Action::Executed { path, argv: strings.collect() }]
+                vec![TraceAction::Executed { path, argv: strings.collect() }]
             }
             "chdir" => {
                 let path = strings.first().map(|(_, text)| self.joined(pid, "", text));
@@ -120,32 +120,32 @@ impl Parser {
             "open" | "openat" | "openat2" | "creat" => opened(name, arguments, result),
             "symlink" | "symlinkat" | "link" | "linkat" => {
                 let path = strings.last().map(|(before, text)| self.joined(pid, before, text));
-                path.map(Action::Wrote).into_iter().chain([Action::Linked]).collect()
+                path.map(TraceAction::Wrote).into_iter().chain([TraceAction::Linked]).collect()
             }
-            // Of both names, since what is moved is gone from its place.
+            // Both names, because a moved file is no longer at its old path.
             "unlink" | "unlinkat" | "rmdir" | "rename" | "renameat" | "renameat2" => strings
                 .iter()
-                .map(|(before, text)| Action::Unlinked(self.joined(pid, before, text)))
+                .map(|(before, text)| TraceAction::Unlinked(self.joined(pid, before, text)))
                 .collect(),
             _ => strings
                 .iter()
-                .map(|(before, text)| Action::Wrote(self.joined(pid, before, text)))
+                .map(|(before, text)| TraceAction::Wrote(self.joined(pid, before, text)))
                 .collect(),
         }
     }
 
-    /// strace knows the child by another number than its parent does, and shows both.
-    fn forked(&mut self, pid: u32, result: &str) -> Vec<Action> {
+    /// Returns the child. strace shows its pid in both namespaces; the outer one is needed.
+    fn forked(&mut self, pid: u32, result: &str) -> Vec<TraceAction> {
         let outside = result.split_once("/* ").and_then(|(_, after)| after.split(' ').next());
         let number = outside.or_else(|| result.split(' ').next());
         let Some(child) = number.and_then(|number| number.parse().ok()) else { return Vec::new() };
         if let Some(directory) = self.directories.get(&pid).cloned() {
             self.directories.entry(child).or_insert(directory);
         }
-        vec![Action::Forked(child)]
+        vec![TraceAction::Forked(child)]
     }
 
-    /// A path with the directory it is relative to: that of the descriptor before it, or of the process.
+    /// Joins a path to its directory: that of the descriptor before it, or of the process.
     fn joined(&self, pid: u32, before: &str, path: &str) -> String {
         if path.starts_with('/') {
             return path.to_owned();
@@ -158,9 +158,9 @@ impl Parser {
     }
 }
 
-fn opened(name: &str, arguments: &str, result: &str) -> Vec<Action> {
+fn opened(name: &str, arguments: &str, result: &str) -> Vec<TraceAction> {
     let flags = arguments.rsplit_once('"').map_or("", |(_, flags)| flags);
-    // The descriptor's path is the real one, links resolved.
+    // The path of the descriptor has all links resolved.
     let path = result.split_once('<').map_or("", |(_, path)| path.trim_end_matches('>'));
     let path = path.trim_end_matches("(deleted)").trim_end_matches('>');
     let path = strings(&format!("\"{path}\"")).pop().unwrap_or_default().1;
@@ -169,10 +169,10 @@ fn opened(name: &str, arguments: &str, result: &str) -> Vec<Action> {
     }
     let writes = name == "creat"
         || ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| flags.contains(flag));
-    vec![if writes { Action::Wrote(path) } else { Action::Read(path) }]
+    vec![if writes { TraceAction::Wrote(path) } else { TraceAction::Read(path) }]
 }
 
-/// The quoted strings of a call, each with the text before it since the last one.
+/// Returns the quoted strings of a call, each with the text before it.
 fn strings(arguments: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut before = String::new();
@@ -199,7 +199,7 @@ fn strings(arguments: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The path of a descriptor, in which quotes are letters like any others.
+/// Skips the path of a descriptor, in which quotes are ordinary characters.
 fn skip_path(characters: &mut std::iter::Peekable<std::str::Chars<'_>>, before: &mut String) {
     before.push('<');
     while let Some(c) = characters.next() {
@@ -210,7 +210,7 @@ fn skip_path(characters: &mut std::iter::Peekable<std::str::Chars<'_>>, before: 
     }
 }
 
-/// The byte after a backslash, in C's spelling.
+/// Parses a C escape after a backslash.
 fn escaped(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> u8 {
     let first = characters.next().unwrap_or('\\');
     match first {
@@ -259,14 +259,14 @@ mod tests {
 
     #[test]
     fn a_log_becomes_the_events_of_each_text() {
-        let event = |pid, action| Event { pid, action };
-        let wrote = |path: &str| event(9, Action::Wrote(path.to_owned()));
-        let unlinked = |path: &str| event(9, Action::Unlinked(path.to_owned()));
+        let event = |pid, action| TraceEvent { pid, action };
+        let wrote = |path: &str| event(9, TraceAction::Wrote(path.to_owned()));
+        let unlinked = |path: &str| event(9, TraceAction::Unlinked(path.to_owned()));
         let argv = vec!["touch".to_owned(), "aé\n\"x".to_owned()];
         let expected = vec![
-            event(9, Action::Executed { path: "/usr/bin/touch".to_owned(), argv }),
-            event(7, Action::Forked(9)),
-            event(9, Action::Read("/o/k".to_owned())),
+            event(9, TraceAction::Executed { path: "/usr/bin/touch".to_owned(), argv }),
+            event(7, TraceAction::Forked(9)),
+            event(9, TraceAction::Read("/o/k".to_owned())),
             wrote("/o/w/漢"),
             unlinked("/o/w/b"),
             unlinked("/o/d/c"),

@@ -24,7 +24,7 @@ pub(crate) enum CallReply {
     /// The outcome, and the schema of its data if the data is sent.
     Outcome { outcome: Box<Outcome>, data: Option<Schema>, outcome_meta: OutcomeMeta },
     /// Questions for the client. Only in the later era.
-    FormOptions(InputRequiredResult),
+    Questions(InputRequiredResult),
 }
 
 impl From<CallReply> for CallToolResponse {
@@ -33,7 +33,7 @@ impl From<CallReply> for CallToolResponse {
             CallReply::Outcome { outcome, data, outcome_meta } => {
                 result::of(*outcome, data.as_ref(), outcome_meta).into()
             }
-            CallReply::FormOptions(asked) => asked.into(),
+            CallReply::Questions(asked) => asked.into(),
         }
     }
 }
@@ -179,7 +179,7 @@ async fn run(
         let options = connection.form_options(gate, context);
         Box::pin(approval::decide(gate, link, &approver, &asked, options, &caller.cancel)).await?;
         match Box::pin(gate.resume(&asked.id, caller.clone())).await? {
-            // What the call would touch has changed: the user has to see that first.
+            // The accesses of the call have changed, so the user has to see them first.
             Submission::Pending(again) if again.id != asked.id => asked = again,
             done => return Ok(done),
         }
@@ -202,12 +202,12 @@ async fn answer(
             let asked = round.unanswered(connection, link, Some(asked.id.clone()), questions)?;
             let asked =
                 asked.ok_or_else(|| ErrorData::internal_error("no question was asked", None))?;
-            return Ok(CallReply::FormOptions(asked));
+            return Ok(CallReply::Questions(asked));
         }
         Err(error) => Box::new(Outcome::failed("approval", &error)),
     };
     if let Some(questions) = round.unanswered(connection, link, None, InputRequests::new())? {
-        return Ok(CallReply::FormOptions(questions));
+        return Ok(CallReply::Questions(questions));
     }
     if outcome.error.is_some()
         && let Some(refusal) = link.refusal()

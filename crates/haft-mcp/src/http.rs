@@ -176,12 +176,12 @@ impl HttpListener {
                 continue;
             };
             let _ = stream.set_nodelay(true);
-            let connection_slot = limit.register();
+            let peer = limit.register();
             let (endpoint, stop) = (self.endpoint.clone(), stop.clone());
             tokio::spawn(async move {
                 let answer = service_fn(|request| {
-                    let (endpoint, connection_slot) = (endpoint.clone(), connection_slot.clone());
-                    async move { Ok::<_, Infallible>(endpoint.answer(request, &connection_slot).await) }
+                    let (endpoint, peer) = (endpoint.clone(), peer.clone());
+                    async move { Ok::<_, Infallible>(endpoint.answer(request, &peer).await) }
                 });
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
@@ -190,7 +190,7 @@ impl HttpListener {
                 tokio::select! {
                     // An error ends the connection and needs no report.
                     _ = connection => {}
-                    () = connection_slot.expired() => {}
+                    () = peer.expired() => {}
                     () = stop.cancelled() => {}
                 }
             });
@@ -201,18 +201,14 @@ impl HttpListener {
 type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
 impl HttpEndpoint {
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-        connection_slot: &LimitedConnection,
-    ) -> HttpResponse {
+    async fn answer(&self, request: Request<Incoming>, peer: &LimitedConnection) -> HttpResponse {
         if request.uri().path() != PATH {
             return refusal(StatusCode::NOT_FOUND, "not found; the MCP endpoint is /mcp");
         }
         if !self.is_authorized(request.headers()) {
             return unauthorized();
         }
-        if !connection_slot.admit() {
+        if !peer.admit() {
             return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many connections; retry later");
         }
         if self.exceeds_session_limit(&request).await {

@@ -1,4 +1,4 @@
-//! Resources and prompts that a server offers besides tools. The haft program offers the files of
+//! Resources and prompts that a server offers in addition to tools. The haft program offers the files of
 //! its workspace; other programs can offer their own.
 
 pub use haft_core::BoxFuture;

@@ -756,7 +756,7 @@ impl<'a> ShellParser<'a> {
                 return Ok(());
             }
             if self.waiting_outside > 0 {
-                return Err("a here-document begins context a substitution");
+                return Err("a here-document begins around a substitution");
             }
             self.at += 1;
             self.here_texts()?;

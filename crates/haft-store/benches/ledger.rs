@@ -33,7 +33,7 @@ fn main() -> std::io::Result<()> {
     let folder = tempfile::tempdir()?;
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut out = std::io::stdout().lock();
-    // Measure only rows whose names contain these words; cargo adds options of its own.
+    // Measure only rows whose names contain these words; cargo adds further options.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
     writeln!(out, "{:<44} {:>8} {:>8} {:>9}", "ledger and call", "median", "p99", "calls/s")?;
     for (callers, rate) in [(1, None), (8, None), (8, Some(5_000))] {
@@ -115,9 +115,9 @@ fn recorded(
     folder: &Path,
     effect: Effect,
 ) -> (GateBuilder, Arc<StoreRules>) {
-    let place = StoreLocation::new(address.clone());
-    let rules = Arc::new(StoreRules::new(place.clone(), folder, &folder.join("state")));
-    let ledger = Arc::new(StoreLedger::new(place, reply_timing));
+    let location = StoreLocation::new(address.clone());
+    let rules = Arc::new(StoreRules::new(location.clone(), folder, &folder.join("state")));
+    let ledger = Arc::new(StoreLedger::new(location, reply_timing));
     (gate(ledger, Some(rules.clone()), effect), rules)
 }
 

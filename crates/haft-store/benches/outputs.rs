@@ -35,8 +35,8 @@ fn main() {
 }
 
 fn outputs(folder: &Path) -> StoreOutputs {
-    let place = StoreLocation::new(StoreAddress::Sqlite(folder.join("haft.db")));
-    StoreOutputs::new(place, Path::new("/w"), OutputRetention::default()).without_memory()
+    let location = StoreLocation::new(StoreAddress::Sqlite(folder.join("haft.db")));
+    StoreOutputs::new(location, Path::new("/w"), OutputRetention::default()).without_memory()
 }
 
 /// Lines like a server log.

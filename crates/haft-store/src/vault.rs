@@ -25,7 +25,7 @@ use haft_core::{
 
 pub use self::key::KeyWanted;
 use self::{
-    file::{FileStamp, SecretEntry, SecretsFile, SecretsFolder},
+    file::{SecretEntry, SecretsFile, SecretsFileStamp, SecretsFolder},
     key::KeyStore,
 };
 use crate::seal::Envelope;
@@ -51,7 +51,7 @@ pub struct StoreVault {
 #[derive(Default)]
 struct State {
     /// The state of the file that `secrets` was read from.
-    stamp: Option<FileStamp>,
+    stamp: Option<SecretsFileStamp>,
     secrets: BTreeMap<String, Secret>,
     /// All secrets that this process has ever read.
     known: Vec<(String, String)>,

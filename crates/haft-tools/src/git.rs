@@ -1,8 +1,10 @@
-//! Tools on git repositories, all by the git program: what it is told is built from the input alone, so that policy
-//! judges exactly what runs. No shell, no pager, no editor, and nothing of a repository's configuration runs for a look.
+//! Tools on git repositories. Each runs the git program with arguments built from the input alone,
+//! so that policy judges exactly what runs. No shell, no pager, no editor; a read-only call runs
+//! nothing from the repository's configuration.
 
 mod command;
 mod commits;
+mod display;
 mod failure;
 pub mod git_blame;
 pub mod git_branch;
@@ -15,7 +17,6 @@ pub mod git_status;
 pub mod git_worktree;
 mod names;
 mod patches;
-mod words;
 
 use haft_core::StaticTool;
 

@@ -1,4 +1,4 @@
-//! Tools on what earlier calls returned: texts that were too long to be shown whole are kept under an id.
+//! Tools on kept outputs: results that were too long to show in full are kept under an id.
 
 pub mod output_read;
 pub mod output_search;

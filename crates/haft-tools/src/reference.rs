@@ -1,4 +1,4 @@
-//! Tools to learn from.
+//! The reference tool: an example to copy.
 
 pub mod hello;
 

@@ -1,4 +1,5 @@
-//! Tools on sessions: what a session still has to do, and the sessions of this workspace with what was said to them.
+//! Tools on sessions: the todo list of a session, and the sessions of this workspace with their
+//! messages.
 
 pub mod session;
 pub mod todo_read;
@@ -9,14 +10,14 @@ use haft_core::{StaticTool, Todo, TodoList, TodoPriority, TodoStatus};
 /// The group's tools, in order.
 pub static TOOLS: &[&StaticTool] = &[&session::TOOL, &todo_write::TOOL, &todo_read::TOOL];
 
-/// A list as models read it: a mark, the id, the words, and a priority that is not the usual one.
+/// Formats a list for models: status mark, id, content, and any priority other than medium.
 fn shown(list: &TodoList) -> String {
     let open = |todo: &&Todo| matches!(todo.status, TodoStatus::Pending | TodoStatus::InProgress);
     let count = list.todos.iter().filter(open).count();
     let mut lines: Vec<String> = list.todos.iter().map(line).collect();
     lines.push(match list.version {
-        0 => "[there is no todo list yet]".to_owned(),
-        version => format!("[{count} of {} to do; version {version}]", list.todos.len()),
+        0 => "[no todo list yet]".to_owned(),
+        version => format!("[{count} of {} open; version {version}]", list.todos.len()),
     });
     lines.join("\n")
 }

@@ -1,9 +1,9 @@
 //! Tools that run programs.
 
 pub mod bash;
-mod pieces;
 pub mod process;
 mod report;
+mod unfinished_lines;
 
 use haft_core::StaticTool;
 

@@ -1,5 +1,5 @@
-//! Pure work on texts that several tools share: finding and replacing, line patches, patch files, differences. Nothing
-//! here opens a file.
+//! Pure text functions that several tools share: find and replace, line patches, patch files,
+//! diffs. Nothing here opens a file.
 
 pub(crate) mod diff;
 pub(crate) mod encoding;
@@ -9,7 +9,7 @@ pub(crate) mod replace;
 pub(crate) mod terminal;
 pub(crate) mod window;
 
-/// `1 file`, `2 files`.
+/// Formats a number with its noun: `1 file`, `2 files`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     match noun.strip_suffix("ry") {
         _ if number == 1 => format!("1 {noun}"),

@@ -1,12 +1,13 @@
-//! Tools that talk to other machines, all through the one guarded client. What comes from there is data: it is fenced.
+//! Tools that talk to other machines, all through the one guarded client. Their responses are
+//! untrusted data and are marked as such.
 
 mod article;
 mod charset;
 mod engines;
-mod fence;
 mod html;
 pub mod http_request;
 mod markdown;
+mod untrusted;
 pub mod web_fetch;
 pub mod web_search;
 
@@ -16,14 +17,16 @@ use url::Url;
 /// The group's tools, in order.
 pub static TOOLS: &[&StaticTool] = &[&web_fetch::TOOL, &http_request::TOOL, &web_search::TOOL];
 
-/// A whole URL as the client will understand it, so that nobody agrees to another place than is asked.
+/// Parses a complete URL exactly as the client will, so that the approver and the client see the
+/// same address.
 fn parsed(url: &str) -> Option<Url> {
     Url::parse(url.trim())
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-/// What a call would touch. What is no URL touches nothing: the call says so when it runs, and nobody is asked about it.
+/// Returns the accesses of a call. Text that is not a URL has none: the call fails when it runs,
+/// and no approval is requested.
 fn accesses(url: &str) -> Vec<Access> {
     parsed(url).map(|url| Access::Fetch(url.into())).into_iter().collect()
 }
@@ -31,47 +34,45 @@ fn accesses(url: &str) -> Vec<Access> {
 fn checked(url: &str) -> Result<Url, ToolError> {
     parsed(url).ok_or_else(|| {
         let shown: String = url.chars().take(200).collect();
-        ToolError::input(format!("url: {shown:?} is no whole http or https URL"))
-            .hint("write it whole, as in https://example.org/page; files are read with `read`")
+        ToolError::input(format!("url: {shown:?} is not a complete http or https URL"))
+            .hint("give the complete URL, as in https://example.org/page; read files with `read`")
     })
 }
 
-/// An answer that is none: what its status means for the one who asked.
+/// Returns the error for a failed response, by its status.
 fn failed(response: &Response) -> ToolError {
     let Response { status, url, .. } = response;
     let again = response.header("retry-after").filter(|after| after.len() < 40);
     match status {
-        404 | 410 => {
-            ToolError::not_found(format!("there is nothing at {url} (it answers {status})"))
-                .hint("check the path, or find the page with `web_search`")
-        }
+        404 | 410 => ToolError::not_found(format!("nothing found at {url} (status {status})"))
+            .hint("check the path, or find the page with `web_search`"),
         429 | 503 => {
             let when =
                 again.map_or("later".to_owned(), |after| format!("after {after} (Retry-After)"));
             ToolError::unavailable(format!(
-                "{url} is busy or wants fewer requests (it answers {status})"
+                "{url} is overloaded or limits requests (status {status})"
             ))
             .hint(format!("try again {when}"))
         }
         401 | 403 | 407 => ToolError::new(
             ErrorKind::Network,
-            format!("{url} is not open to everybody (it answers {status})"),
+            format!("{url} refuses access without permission (status {status})"),
         )
         .hint(
             "use `http_request` with an Authorization header and `secret:NAME`, or another source",
         ),
-        _ => ToolError::new(ErrorKind::Network, format!("{url} answers {status}"))
+        _ => ToolError::new(ErrorKind::Network, format!("{url} failed (status {status})"))
             .hint("try again later, or use another source"),
     }
 }
 
-/// What sort of content it is, without the words behind.
+/// Returns the media type in lower case, without parameters.
 fn mime(response: &Response) -> String {
     let whole = response.header("content-type").unwrap_or_default();
     whole.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Whether a sort of content is text by its name.
+/// Returns true if a media type is a text format.
 fn is_text(mime: &str) -> bool {
     let known = [
         "json",

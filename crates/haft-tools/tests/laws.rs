@@ -1,4 +1,4 @@
-//! What every tool obeys, whoever writes it. A new tool is held to these without anybody adding a test.
+//! Rules that every tool must follow. A new tool is checked without a new test.
 
 use std::{
     borrow::Cow,
@@ -25,7 +25,18 @@ fn names_are_unique_and_short_and_titles_are_there() {
         assert!(seen.insert(spec.name.clone()), "two tools are called `{}`", spec.name);
         assert!(spec.name.len() <= 64, "{}", spec.name);
         assert!(!spec.title.trim().is_empty(), "{} has no title", spec.name);
-        assert!(spec.description.len() >= 40, "{} is hardly described", spec.name);
+        assert!(spec.description.len() >= 40, "{} has too short a description", spec.name);
+    }
+}
+
+/// Lists show only the first line of a description.
+#[test]
+fn descriptions_begin_with_a_short_sentence() {
+    for tool in tools() {
+        let first = tool.spec().description.lines().next().unwrap_or_default();
+        let length = first.chars().count();
+        assert!(length <= 80, "{}: its first line has {length} characters", tool.name());
+        assert!(first.ends_with(['.', ':']), "{}: its first line does not end", tool.name());
     }
 }
 
@@ -63,7 +74,7 @@ fn output_schemas_are_objects_of_2020_12() {
 }
 
 #[test]
-fn what_is_written_down_is_what_the_types_say() {
+fn schemas_txt_matches_the_types() {
     for tool in tools() {
         let spec = tool.spec();
         check_written(&spec.name, spec.input.schema_text(), spec.input.as_value());
@@ -168,7 +179,7 @@ fn no_tool_takes_an_empty_path() {
     }
 }
 
-/// Reference pages and models show them, so they must be calls that the gate would let through.
+/// Reference pages and models show the examples, so each must be a call that the gate accepts.
 #[test]
 fn every_tool_has_an_example_that_fits_its_schema_and_decodes() {
     for tool in tools() {
@@ -227,7 +238,8 @@ fn effects_are_never_below_the_needs() {
     }
 }
 
-/// Widening a permission is a line in review. To accept a change, put the printed text into tests/permissions.txt.
+/// Checks each tool's needs against tests/permissions.txt, so that a wider permission shows up in
+/// review. To accept a change, put the printed text into that file.
 #[test]
 fn permissions_are_as_reviewed() {
     let mut actual = String::new();
@@ -249,9 +261,9 @@ fn permissions_are_as_reviewed() {
     assert_eq!(actual, include_str!("permissions.txt"), "the actual text is:\n{actual}");
 }
 
-/// A tool that is written but not listed would be silently absent.
+/// A tool file that is not listed would silently be absent.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the law looks at the sources; no tool does")]
+#[expect(clippy::disallowed_methods, reason = "the test reads the sources; no tool does")]
 fn every_tool_file_is_listed_under_its_name_and_group() {
     let listed: BTreeSet<(String, String)> = tools()
         .iter()
@@ -265,7 +277,7 @@ fn every_tool_file_is_listed_under_its_name_and_group() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for group in entries(&source).into_iter().filter(|path| path.is_dir()) {
         for file in entries(&group).into_iter().filter(|path| has_extension(path, "rs")) {
-            // What a group's tools share has no text for models beside it.
+            // Code that the tools of a group share has no .txt file.
             if file.with_extension("txt").is_file() {
                 files.insert((stem(&group), stem(&file)));
             } else {
@@ -274,7 +286,7 @@ fn every_tool_file_is_listed_under_its_name_and_group() {
             }
         }
     }
-    assert_eq!(files, listed, "left: the files, right: the lists of the groups");
+    assert_eq!(files, listed, "left: the files, right: the tools that the groups list");
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {
@@ -303,7 +315,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Arbitrary values under the names that the tool really has, so that some of them decode.
+/// Generates arbitrary values under the real property names of a tool, so that some of them decode.
 fn near_input(schema: Schema) -> impl Strategy<Value = Value> {
     let names: Vec<String> = schema.properties().map(|(name, _)| name.to_owned()).collect();
     let base = minimal_object(schema.as_value());

@@ -1,8 +1,9 @@
 //! The commands: every tool by its name, and haft's own commands. A call builds the parser of one command only; the manual
-//! and the static completion scripts build them all.
+//! builds them all.
 
 mod approvals;
 mod bench;
+pub(crate) mod completion;
 mod doctor;
 mod init;
 mod ledger;
@@ -18,8 +19,7 @@ mod store;
 
 use std::{ffi::OsString, io, process::ExitCode, sync::Arc};
 
-use clap::{Arg, ArgMatches, Command, value_parser};
-use clap_complete::Shell;
+use clap::{Arg, ArgMatches, Command};
 use haft::host::{Ending, Host, catalogue, config::Settings, state};
 use haft_core::{
     CallRequest, Context, Gate, Input, Outcome, Registry, Scope, Tool, ToolError, ToolSpec,
@@ -61,7 +61,7 @@ enum Section {
 }
 
 enum Run {
-    /// Takes the matches of its own parser.
+    /// Runs with the parsed arguments.
     Parsed(fn(&Cli<'_>, &ArgMatches) -> Ended),
     /// Parses the arguments itself, because they may be those of a tool.
     Unparsed(fn(&Cli<'_>) -> Ended),
@@ -107,7 +107,7 @@ const COMMANDS: &[OwnCommand] = &[
     parsed(Section::Setup, "doctor", doctor::command, |cli, matches| cli.doctor(matches)),
     parsed(Section::Setup, "secret", secret::command, |cli, matches| cli.secret(matches)),
     parsed(Section::Setup, "bench", bench::command, |cli, matches| cli.bench(matches)),
-    parsed(Section::Setup, "completions", completions_command, |cli, matches| {
+    parsed(Section::Setup, "completions", completion::command, |cli, matches| {
         cli.completions(matches)
     }),
     parsed(Section::Setup, "man", man_command, |cli, _| cli.man()),
@@ -134,6 +134,9 @@ pub(crate) fn run(
 ) -> Ended {
     let options = globals::options();
     let cli = Cli::new(arguments, environment, terminal)?;
+    if let Some(shell) = &environment.completion {
+        return cli.complete(shell);
+    }
     let Some(word) = command_word(arguments, &options) else { return cli.overview(options) };
     if let Some(own) = own_command(word) {
         return match own.run {
@@ -250,7 +253,7 @@ impl<'a> Cli<'a> {
         let attendant = Attendant::new(self.terminal.clone(), watching).map_err(no_threads)?;
         let (terminal, tool) = (self.terminal.clone(), request.tool.clone());
         // Orphaned processes of a command become children of this process. This thread starts no processes itself.
-        Programs::take_in_orphans();
+        Programs::adopt_orphans();
         let outcome = calls::make(self.runtime, gate, request, attendant, move |end| {
             report::abandoned(&terminal, format, &tool, &end)
         });
@@ -290,15 +293,6 @@ impl<'a> Cli<'a> {
         Programs::end_everything();
         let known = (host.settings(), self.environment);
         doctor::run(self.terminal, globals.format, host.workspace(), known, tried)
-    }
-
-    /// `haft completions SHELL`
-    fn completions(&self, matches: &ArgMatches) -> Ended {
-        let Some(shell) = matches.get_one::<Shell>("shell") else { return Ok(ExitCode::FAILURE) };
-        let mut script = Vec::new();
-        clap_complete::generate(*shell, &mut self.all_commands(), "haft", &mut script);
-        self.terminal.print(&String::from_utf8_lossy(&script))?;
-        Ok(ExitCode::SUCCESS)
     }
 
     /// `haft man`
@@ -417,13 +411,6 @@ fn tool_command(spec: &ToolSpec, form: &ToolCommand) -> Command {
 /// The parsers of haft's own commands.
 fn own_commands() -> impl Iterator<Item = Command> {
     COMMANDS.iter().map(|own| (own.command)())
-}
-
-fn completions_command() -> Command {
-    let shell = Arg::new("shell").value_name("SHELL").required(true);
-    Command::new("completions")
-        .about("Print a shell completion script")
-        .arg(shell.value_parser(value_parser!(Shell)))
 }
 
 fn man_command() -> Command {

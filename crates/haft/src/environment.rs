@@ -4,6 +4,8 @@ use std::{ffi::OsString, path::PathBuf};
 
 use haft::host::environment::{self, variable};
 
+use crate::commands::completion::VARIABLE;
+
 /// What the process was started with, besides its arguments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
@@ -21,6 +23,8 @@ pub(crate) struct Environment {
     /// `$COLUMNS`: the width of the terminal, where a person sets it.
     pub(crate) columns: Option<usize>,
     pub(crate) backtraces: Backtraces,
+    /// The shell that asks for completion.
+    pub(crate) completion: Option<String>,
 }
 
 /// Where output has colours.
@@ -77,6 +81,7 @@ impl Environment {
             claude_home: folder("CLAUDE_CONFIG_DIR"),
             token: variable("HAFT_TOKEN").and_then(|token| token.into_string().ok()),
             colours: colours(),
+            completion: variable(VARIABLE).and_then(|shell| shell.into_string().ok()),
             columns: columns.filter(|columns| *columns > 0),
             backtraces: match variable("RUST_BACKTRACE") {
                 Some(level) if level != "0" => Backtraces::Wanted,

@@ -235,7 +235,7 @@ impl Host {
         let named = all.into_iter().filter_map(named);
         let redactor = Redactor::new(self.environment.secrets.iter().cloned().chain(named));
         match vault {
-            Some(vault) => redactor.watching(vault),
+            Some(vault) => redactor.with_vault(vault),
             None => redactor,
         }
     }
@@ -267,7 +267,7 @@ fn open_workspace(
         ToolError::unavailable(format!("the workspace {folder} cannot be opened: {error}"))
             .hint("mend its permissions, or name another one with --workspace")
     })?;
-    workspace.stand_in(&settings.directory);
+    workspace.set_current_directory(&settings.directory);
     for (name, path) in &settings.roots {
         match workspace.add_root(name, path) {
             Ok(real) => settings.policy.roots.named.push((name.clone(), real)),

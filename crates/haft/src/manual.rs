@@ -1,5 +1,5 @@
-//! The manual page. Options are laid out by clap_mangen; commands, exit codes and files are sections of ours, because
-//! there is one page and not one for each tool.
+//! The manual page. clap_mangen writes the options; commands, exit codes and files are sections of ours, because there is one
+//! page for all tools.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use clap_mangen::Man;
 
 use crate::reference::exit_codes;
 
-/// The files that have a say, and whose word each is.
+/// The files that haft reads and writes, and what each is for.
 pub(crate) const FILES: [(&str, &str); 5] = [
     ("~/.config/haft/config.toml", "your rules"),
     (".haft/config.toml", "the project's rules, in its folder"),
@@ -17,7 +17,7 @@ pub(crate) const FILES: [(&str, &str); 5] = [
     ("~/.local/state/haft/haft.db", "the rules you saved for everywhere"),
 ];
 
-/// The page in roff, without a date: it is the same until haft changes.
+/// The page in roff. It has no date, so that it stays the same until haft changes.
 pub(crate) fn page(mut command: Command) -> io::Result<String> {
     command.build();
     let man = Man::new(command.clone());
@@ -52,7 +52,7 @@ fn section(title: &str, entries: impl IntoIterator<Item = (String, String)>) -> 
     format!(".SH \"{title}\"\n{}", entries.collect::<String>())
 }
 
-/// Text that roff must not read as a request.
+/// Escapes text that roff would read as a request.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\n', " ");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }

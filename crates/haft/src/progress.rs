@@ -1,4 +1,4 @@
-//! The status line of a call that takes its time: what it says and how often. Drawing it is the terminal's.
+//! The status line of a long call: its text and how often it changes. The terminal draws it.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use haft_core::{CallEvent, CallEventKind, ProgressUpdate};
 
 use crate::safe_text::shown_in_line;
 
-/// Calls that are over sooner never show a line.
-const PATIENCE: Duration = Duration::from_millis(300);
-/// How often the line is drawn at most.
-pub(crate) const BEAT: Duration = Duration::from_millis(100);
+/// Shorter calls show no line.
+const DELAY: Duration = Duration::from_millis(300);
+/// The least time between two drawings.
+pub(crate) const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How far the call has come, as far as its events tell.
+/// The progress of a call, as its events report it.
 #[derive(Default)]
 pub(crate) struct Progress {
     running: Option<Running>,
@@ -25,8 +25,8 @@ struct Running {
 }
 
 impl Progress {
-    /// Takes in what happened. The first call that starts gives its name; those inside it only add their steps.
-    pub(crate) fn hear(&mut self, event: CallEvent, now: Instant) {
+    /// Handles an event. The first call that starts gives the name; calls inside it only add their steps.
+    pub(crate) fn update(&mut self, event: CallEvent, now: Instant) {
         match (event.kind, &mut self.running) {
             (CallEventKind::Started { tool }, None) => {
                 self.running = Some(Running { tool, since: now, step: None, n_drawn: 0 });
@@ -40,7 +40,7 @@ impl Progress {
     pub(crate) fn line(&mut self, now: Instant) -> Option<String> {
         let running = self.running.as_mut()?;
         let elapsed = now.duration_since(running.since);
-        if elapsed < PATIENCE {
+        if elapsed < DELAY {
             return None;
         }
         running.n_drawn += 1;
@@ -83,11 +83,11 @@ mod tests {
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut progress = Progress::default();
         assert_eq!(progress.line(at(0)), None);
-        progress.hear(event(CallEventKind::Started { tool: "index".into() }), start);
+        progress.update(event(CallEventKind::Started { tool: "index".into() }), start);
         assert_eq!(progress.line(at(299)), None);
         assert_eq!(progress.line(at(300)).as_deref(), Some("⠙  index  0 s"));
         let step = ProgressUpdate { done: 1.0, total: Some(4.0), message: "a\u{1b}[2Jb".into() };
-        progress.hear(event(CallEventKind::Progress(step)), at(400));
+        progress.update(event(CallEventKind::Progress(step)), at(400));
         let line = progress.line(at(2100));
         assert_eq!(line.as_deref(), Some("━━━━━───────────────  25 %  index  a␛[2Jb  2 s"));
     }

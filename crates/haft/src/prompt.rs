@@ -82,7 +82,7 @@ impl ApprovalHandler for TerminalPrompt {
             let mut open = OpenPrompt { tty: &tty, is_answered: false };
             let mut talk = Conversation::new(request, &self.scopes, &self.person, self.colours);
             tty.write(&talk.opening());
-            // Keys that were pressed before the choices could be seen are no answer to them.
+            // Keys that were pressed before the choices could be seen do not count.
             tty.forget_typed_ahead();
             tty.write(&talk.choices());
             let mut keys = Keys::default();

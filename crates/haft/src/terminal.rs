@@ -155,7 +155,7 @@ impl Terminal {
         let mut status = self.lock_status();
         if self.err.is_terminal && status.n_holds == 0 {
             status.is_drawn = true;
-            // Wrapping is off meanwhile: the terminal truncates a long line, so that there is only one line to clear.
+            // Wrapping is off while it is drawn: the terminal truncates a long line, so that there is only one line to clear.
             self.write_err(&format!("\r\x1b[2K\x1b[?7l{line}\x1b[?7h"));
         }
     }
@@ -216,7 +216,7 @@ impl Drop for Hold<'_> {
     }
 }
 
-/// Shortens a line to so many characters.
+/// Shortens a line to `max_chars` characters.
 pub(crate) fn shorten(line: &str, max_chars: usize) -> String {
     if line.chars().count() <= max_chars {
         return line.to_owned();

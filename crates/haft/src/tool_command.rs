@@ -13,7 +13,7 @@ use self::{
     kind::Kind,
 };
 
-/// Text in this place is read from standard input.
+/// This argument means that the text is read from standard input.
 const FROM_STDIN: &str = "-";
 
 /// The command of one tool.
@@ -25,13 +25,13 @@ pub(crate) struct ToolCommand {
 pub(crate) struct Parameter {
     pub(crate) name: String,
     pub(crate) kind: String,
-    /// `required`, the default, or nothing.
+    /// `required`, the default, or empty.
     pub(crate) presence: String,
     pub(crate) description: String,
 }
 
 impl ToolCommand {
-    /// `taken` are the options that haft itself has.
+    /// `taken` are the names of haft's own options.
     pub(crate) fn of(input: &Schema, taken: &[&str]) -> Self {
         let flags = flags(input, taken);
         let rest = trailing_words(input);
@@ -41,7 +41,7 @@ impl ToolCommand {
             let place = match presence {
                 Presence::Required if rest == Some(name) => Place::Words,
                 Presence::Required if kind.is_word() => Place::Word,
-                // Where to work is what people type last without thinking.
+                // People expect to type the path last, as with grep.
                 Presence::Optional if name == "path" && kind == Kind::Text && rest.is_none() => {
                     Place::FlagOrWord
                 }
@@ -64,7 +64,7 @@ impl ToolCommand {
         Self { fields }
     }
 
-    /// As clap takes it.
+    /// The command for clap.
     pub(crate) fn command(&self, spec: &ToolSpec, description: &str) -> Command {
         let about = description.split("\n\n").next().unwrap_or_default();
         Command::new(spec.name.to_string())
@@ -73,7 +73,7 @@ impl ToolCommand {
             .args(self.in_typing_order().flat_map(Field::arguments))
     }
 
-    /// What was typed, as the tool's input. `stdin` is asked at most once.
+    /// Converts the parsed arguments to the tool's input. Calls `stdin` at most once.
     ///
     /// # Errors
     /// When two fields want standard input, or it cannot be read.
@@ -99,7 +99,7 @@ impl ToolCommand {
         Ok(Value::Object(input))
     }
 
-    /// What must be given in its place comes first, then what may, then the options.
+    /// Orders required positional arguments first, then optional ones, then options.
     fn in_typing_order(&self) -> impl Iterator<Item = &Field> {
         let at = |places: &'static [Place]| {
             self.fields.iter().filter(move |field| places.contains(&field.place))
@@ -137,15 +137,15 @@ fn presence(input: &Schema, name: &str) -> Presence {
     if input.is_required(name) { Presence::Required } else { Presence::Optional }
 }
 
-/// A list of texts that is the last thing required takes all remaining words.
+/// Returns the last required property if it is a list of texts: it takes all remaining words.
 fn trailing_words(input: &Schema) -> Option<&str> {
     let (name, schema) = input.properties().filter(|(name, _)| input.is_required(name)).last()?;
     let kind = Kind::of(schema, input.as_value());
     matches!(kind, Kind::List(item) if *item == Kind::Text).then_some(name)
 }
 
-/// A long option for each property, in order: its own name where that is free, else with `input-` in front. Names
-/// that are free go first, so that none of them depends on what else is taken.
+/// Returns a long option for each property, in order: the property's name if it is free, else with the prefix `input-`. Free
+/// names are assigned first, so that they do not depend on the others.
 fn flags(input: &Schema, taken: &[&str]) -> Vec<String> {
     let natural: Vec<String> = input.properties().map(|(name, _)| kebab(name)).collect();
     let mut used: Vec<String> = taken.iter().map(|&name| name.to_owned()).collect();
@@ -169,7 +169,7 @@ fn flags(input: &Schema, taken: &[&str]) -> Vec<String> {
     flags.into_iter().flatten().collect()
 }
 
-/// `max_results` as `max-results`.
+/// Converts `max_results` to `max-results`.
 fn kebab(name: &str) -> String {
     let kebab: String = name
         .chars()
@@ -178,13 +178,13 @@ fn kebab(name: &str) -> String {
     kebab.trim_matches('-').to_owned()
 }
 
-/// Where leaving a switch out means false, there is nothing to say no to.
+/// Returns no negation for a switch that is false when it is left out.
 fn negation(kind: &Kind, schema: &Value, flag: &str) -> Option<String> {
     let is_off_by_default = schema.get("default") == Some(&Value::Bool(false));
     (*kind == Kind::Boolean && !is_off_by_default).then(|| format!("no-{flag}"))
 }
 
-/// A property may itself be called `no_…`.
+/// Drops negations whose names are taken: a property may itself be called `no_…`.
 fn drop_taken_negations(fields: &mut [Field], taken: &[&str]) {
     let flags: Vec<String> = fields.iter().map(|field| field.flag.clone()).collect();
     for field in fields {
@@ -193,7 +193,7 @@ fn drop_taken_negations(fields: &mut [Field], taken: &[&str]) {
     }
 }
 
-/// What a model may call the property, a person may call the option.
+/// Returns the aliases of a property as names of options.
 fn aliases(input: &Schema, name: &str) -> Vec<String> {
     let mut names: Vec<String> = input.aliases(name).map(kebab).collect();
     names.retain(|name| name.len() > 1);
@@ -202,7 +202,7 @@ fn aliases(input: &Schema, name: &str) -> Vec<String> {
     names
 }
 
-/// No option answers to a name that is another's.
+/// Drops aliases that are names of other options.
 fn drop_taken_aliases(fields: &mut [Field], taken: &[&str]) {
     let mut used: Vec<String> = taken.iter().map(|&name| name.to_owned()).collect();
     used.extend(
@@ -219,7 +219,7 @@ fn drop_taken_aliases(fields: &mut [Field], taken: &[&str]) {
     }
 }
 
-/// A schema from a plugin may ask for a letter that is no letter, or for one twice.
+/// Drops letters that cannot be options or are used already, which the schema of a plugin may have.
 fn drop_unusable_letters(fields: &mut [Field]) {
     let mut used = vec!['h', 'V'];
     for field in fields {

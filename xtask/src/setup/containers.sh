@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes what the tests of containers need, below target/tools/containers: a podman with a storage of its own, so that nothing
-# of the person is touched, and an image made from programs of this machine: busybox for nearly everything, bash, perl.
+# Creates what the container tests need, below target/tools/containers: a podman with its own storage, so that the user's
+# storage is not touched, and an image of programs of this machine: busybox for nearly everything, bash, perl.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 tools=$PWD/target/tools/containers
@@ -8,7 +8,7 @@ image=$tools/image
 rm -rf "$image"
 mkdir -p "$tools" "$image/bin" "$image/etc" "$image/proc" "$image/sys" "$image/dev" "$image/tmp" "$image/run" "$image/root"
 
-# Limits that are below those of any machine (to raise one needs a right that a test may not have), a cgroup manager that needs no service, and no journal.
+# Limits below those of any machine (raising one needs a right that a test may not have), a cgroup manager that needs no service, and no journal.
 cat > "$tools/containers.conf" <<CONF
 [containers]
 default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
@@ -17,8 +17,8 @@ cgroup_manager = "cgroupfs"
 events_logger = "none"
 CONF
 
-# crun refuses machines with both versions of cgroups; without the mount of the second it sees one. Only where it is, and only
-# for this program.
+# crun refuses machines with both versions of cgroups. Without the mount of version 2 it sees only one. The mount is removed
+# only for this program.
 cat > "$tools/podman" <<PODMAN
 #!/bin/sh
 export CONTAINERS_CONF=$tools/containers.conf
@@ -49,7 +49,7 @@ for folder in /usr/lib/*/perl-base; do
 done
 echo 'root:x:0:0:root:/root:/bin/sh' > "$image/etc/passwd"
 
-# For `haft bench` and for trying things by hand: haft --config target/tools/containers/config.toml.
+# For `haft bench` and manual tests: haft --config target/tools/containers/config.toml.
 cat > "$tools/config.toml" <<CONFIG
 sandbox = "container"
 [container]
@@ -59,7 +59,7 @@ CONFIG
 
 tar -C "$image" -cf "$tools/image.tar" .
 "$tools/podman" import --change 'ENTRYPOINT ["/bin/false"]' "$tools/image.tar" haft-test
-# Nothing that could be a shell.
+# An image without a shell.
 mkdir -p "$tools/bare"
 tar -C "$tools/bare" -cf "$tools/bare.tar" .
 "$tools/podman" import "$tools/bare.tar" haft-bare

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes target/tools/containers/docker for the tests of containers: Docker's own command line, which talks to podman's
-# service by a socket in a temporary folder. The service is started when it is needed and ends when nobody has used it for
-# half a minute. Run after containers.sh.
+# Creates target/tools/containers/docker for the container tests: Docker's command line, connected to podman's service
+# by a socket in a temporary folder. The service starts on demand and stops after half a minute without use. Run after
+# containers.sh.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 tools=$(readlink -f target/tools/containers)
@@ -9,7 +9,7 @@ tools=$(readlink -f target/tools/containers)
 if ! command -v docker > /dev/null; then
     as_root=
     [ "$(id -u)" = 0 ] || as_root=sudo
-    # Debian 13 has the command line in a package of its own; before, it comes with the daemon, which is not started.
+    # Debian 13 has the command line in a separate package; before, it comes with the daemon, which is not started.
     for package in docker-cli docker.io; do
         $as_root apt-get install -y --no-install-recommends "$package" && break
     done
@@ -23,7 +23,7 @@ folder=/tmp/haft-docker-\$(id -u)
 umask 077
 mkdir -p "\$folder"
 export DOCKER_HOST=unix://\$folder/podman.sock DOCKER_CONFIG=\$folder
-# Who starts the service holds the first lock meanwhile, the service the second one as long as it lives.
+# The process that starts the service holds the first lock until it runs; the service holds the second lock while it runs.
 exec 9> "\$folder/starting"
 flock 9
 if flock --nonblock "\$folder/running" true; then

@@ -1,19 +1,21 @@
-//! Changing files, all or nothing. The new content is written and synced aside, what is there is looked at once more,
-//! and only then names change hands, by rename. A reader, a crash and another process see the old file or the new one.
+//! Changes files, all or nothing. The new content is written and synced under another name, the
+//! target is verified once more, and only then are names replaced, by rename. A reader, a crash and
+//! another process see either the old file or the new one.
 //!
-//! Nobody else's haft is in the way: the directories are locked while a change is planned and made.
+//! Other haft processes cannot interfere: the directories are locked while a change is planned and
+//! made.
 
-mod area;
 mod attributes;
 mod commit;
 mod descend;
 mod directories;
-mod hold;
-mod images;
 mod journal;
+mod path_states;
 mod paths;
 mod record;
 mod stage;
+mod staging_area;
+mod targets;
 
 use std::{collections::HashSet, path::PathBuf};
 
@@ -25,14 +27,14 @@ use haft_core::{
     },
 };
 
-pub(crate) use self::{
-    area::sweep,
-    images::image,
-    paths::{make_directory, remove, rename},
-};
 use self::{
-    commit::{Deed, commit},
-    hold::Held,
+    commit::{TargetChange, commit},
+    targets::LockedTargets,
+};
+pub(crate) use self::{
+    path_states::path_state,
+    paths::{make_directory, remove, rename},
+    staging_area::sweep,
 };
 use crate::files::{locate::LastLink, workspace::Workspace};
 
@@ -42,25 +44,26 @@ pub(crate) fn change(
     grant: &FileGrant,
     plan: PlanChanges<'_>,
 ) -> Result<(), ToolError> {
-    let held = Held::take(workspace, paths, LastLink::Follow, grant)?;
-    let targets = held.targets();
+    let locked = LockedTargets::lock(workspace, paths, LastLink::Follow, grant)?;
+    let targets = locked.targets();
     let changes = plan(&targets)?;
     let mut changed = HashSet::new();
     for change in &changes {
         if !changed.insert(check(change, &targets)?) {
-            return Err(ToolError::internal("a plan says twice what is to become of a target"));
+            return Err(ToolError::internal("a plan changes one target twice"));
         }
     }
-    let deeds: Vec<(usize, Deed<'_>)> = changes.iter().map(deed).collect();
-    commit(&held, &deeds)
+    let target_changes: Vec<(usize, TargetChange<'_>)> =
+        changes.iter().map(target_change).collect();
+    commit(&locked, &target_changes)
 }
 
-fn deed(change: &PlannedChange) -> (usize, Deed<'_>) {
+fn target_change(change: &PlannedChange) -> (usize, TargetChange<'_>) {
     match change {
         PlannedChange::Put { target, bytes, like } => {
-            (*target, Deed::Put { bytes, like: *like, mode: None })
+            (*target, TargetChange::Put { bytes, like: *like, mode: None })
         }
-        PlannedChange::Remove { target } => (*target, Deed::Remove),
+        PlannedChange::Remove { target } => (*target, TargetChange::Remove),
     }
 }
 
@@ -70,31 +73,32 @@ pub(crate) fn restore(
     grant: &FileGrant,
 ) -> Result<(), ToolError> {
     let paths: Vec<PathBuf> = steps.iter().map(|step| step.path.clone()).collect();
-    let held = Held::take(workspace, &paths, LastLink::Keep, grant)?;
-    let mut deeds = Vec::with_capacity(steps.len());
+    let locked = LockedTargets::lock(workspace, &paths, LastLink::Keep, grant)?;
+    let mut target_changes = Vec::with_capacity(steps.len());
     for (number, step) in steps.iter().enumerate() {
-        let found = images::of_found(&held.found[number])?;
+        let found = path_states::of_found(&locked.found[number])?;
         if !step.expected.fits(&found) {
-            return Err(hold::changed_meanwhile(&step.path));
+            return Err(targets::changed_concurrently(&step.path));
         }
-        let deed = match &step.wanted {
-            RestoredState::Missing => Deed::Remove,
+        let target_change = match &step.wanted {
+            RestoredState::Missing => TargetChange::Remove,
             RestoredState::File { bytes, mode } => {
-                Deed::Put { bytes, like: None, mode: Some(*mode) }
+                TargetChange::Put { bytes, like: None, mode: Some(*mode) }
             }
-            RestoredState::Link { to } => Deed::Link { to },
+            RestoredState::Link { to } => TargetChange::Link { to },
         };
-        deeds.push((number, deed));
+        target_changes.push((number, target_change));
     }
-    commit(&held, &deeds)
+    commit(&locked, &target_changes)
 }
 
-/// Which target a change is about, if it can be made at all.
+/// Returns the number of the target that a change concerns, if the change is possible.
 fn check(change: &PlannedChange, targets: &[ChangeTarget]) -> Result<usize, ToolError> {
     let (PlannedChange::Put { target: number, .. } | PlannedChange::Remove { target: number }) =
         *change;
     let known = |number: usize| {
-        let none = || ToolError::internal(format!("a plan names target {number}, which is none"));
+        let none =
+            || ToolError::internal(format!("a plan names target {number}, which does not exist"));
         targets.get(number).ok_or_else(none)
     };
     let target = known(number)?;

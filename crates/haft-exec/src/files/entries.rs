@@ -1,4 +1,4 @@
-//! What one directory holds.
+//! Lists one directory.
 
 use std::{
     ffi::OsStr,
@@ -16,37 +16,37 @@ use rustix::{
 };
 
 use crate::files::{
-    facts,
-    locate::{LastLink, Place, locate},
-    workspace::{Spot, Workspace, not_regular},
+    locate::{LastLink, PathLocation, locate},
+    metadata,
+    workspace::{LocatedPath, Workspace, not_regular},
 };
 
-/// The entries of a directory, sorted, without what the warrant closes.
+/// Returns the entries of a directory, sorted, without those that the grant closes.
 pub(crate) fn of(
     workspace: &Workspace,
     path: &Path,
     grant: &FileGrant,
 ) -> Result<Listing, ToolError> {
-    let (handle, shown) = workspace.at(path, LastLink::Follow, grant, |spot| {
-        Ok((open_directory(spot)?, spot.shown.clone()))
+    let (handle, shown) = workspace.at(path, LastLink::Follow, grant, |located| {
+        Ok((open_directory(located)?, located.shown.clone()))
     })?;
     let handle = handle.map_err(|kind| not_a_directory(&shown, kind))?;
     let listed = list(workspace, &handle, &shown, grant);
     listed.map_err(|error| workspace.failure(&shown, error, grant))
 }
 
-/// The directory, or the sort of thing it is instead.
-fn open_directory(spot: &Spot<'_>) -> Result<Result<OwnedFd, FileKind>, Errno> {
-    match spot.root.open_at(&spot.path, OFlags::RDONLY | OFlags::DIRECTORY) {
+/// Opens the directory, or returns the kind of the entry if it is not one.
+fn open_directory(located: &LocatedPath<'_>) -> Result<Result<OwnedFd, FileKind>, Errno> {
+    match located.root.open_at(&located.path, OFlags::RDONLY | OFlags::DIRECTORY) {
         Err(Errno::NOTDIR) => {
-            let handle = spot.root.open_at(&spot.path, OFlags::PATH)?;
-            Ok(Err(facts::of(&handle, &spot.shown)?.kind))
+            let handle = located.root.open_at(&located.path, OFlags::PATH)?;
+            Ok(Err(metadata::of(&handle, &located.shown)?.kind))
         }
         other => other.map(Ok),
     }
 }
 
-/// What is said to somebody who wants a directory and names something else.
+/// Returns the error for a path that should be a directory but is not.
 pub(crate) fn not_a_directory(shown: &Path, kind: FileKind) -> ToolError {
     match kind {
         FileKind::File => {
@@ -85,20 +85,23 @@ fn list(
     Ok(listing)
 }
 
-/// Some file systems do not say in the listing what an entry is.
+/// Some file systems do not report the kind of an entry in the listing.
 pub(crate) fn kind_of(directory: &OwnedFd, entry: &rustix::fs::DirEntry) -> FileKind {
     match entry.file_type() {
         FileType::Unknown => {
             let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
             rustix::fs::statat(directory, entry.file_name(), flags)
-                .map_or(FileKind::Device, |stat| facts::kind(FileType::from_raw_mode(stat.st_mode)))
+                .map_or(FileKind::Device, |stat| {
+                    metadata::kind(FileType::from_raw_mode(stat.st_mode))
+                })
         }
-        known => facts::kind(known),
+        known => metadata::kind(known),
     }
 }
 
 fn leads_to_directory(workspace: &Workspace, path: &Path, grant: &FileGrant) -> bool {
-    let Ok(Place::Inside { root, path }) = locate(&workspace.roots, path, LastLink::Follow) else {
+    let Ok(PathLocation::Inside { root, path }) = locate(&workspace.roots, path, LastLink::Follow)
+    else {
         return false;
     };
     let root = &workspace.roots[root];

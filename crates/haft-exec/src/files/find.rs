@@ -1,4 +1,4 @@
-//! Files whose paths fit a glob, newest first.
+//! Finds files whose paths match a glob, newest first.
 
 use std::{cmp::Reverse, collections::BinaryHeap, ops::ControlFlow, path::PathBuf};
 
@@ -9,14 +9,15 @@ use haft_core::{
 use rustix::fs::{self, AtFlags};
 
 use crate::files::{
-    walk::{Globs, Met, Start, Visitor, Walk, is_worth_telling},
+    walk::{DirectoryWalk, FileVisitor, Globs, Start, VisitedFile, should_report},
     workspace::Workspace,
 };
 
-/// Looking at one file takes a microsecond: of fewer files nobody needs to take some.
-const BATCH: usize = 1024;
+/// Number of files that one thread takes. Checking a file takes a microsecond, so sharing fewer
+/// does not pay.
+const BATCH_FILES: usize = 1024;
 
-/// Walks, looks at each file that fits, and keeps the newest.
+/// Walks, checks each matching file, and keeps the newest.
 pub(crate) fn find(
     workspace: &Workspace,
     query: &FindFiles,
@@ -25,13 +26,13 @@ pub(crate) fn find(
 ) -> Result<FoundFiles, ToolError> {
     let globs = Globs::one(&query.pattern)?;
     let start = Start::directory(workspace, &query.path, grant)?;
-    let walk = Walk {
+    let walk = DirectoryWalk {
         start: &start,
         grant,
         stop,
         globs: Some(&globs),
         ignored: query.ignored,
-        batch: BATCH,
+        batch: BATCH_FILES,
     };
     // Those that are skipped have to be found, too.
     let limit = query.skip.saturating_add(query.limit);
@@ -53,17 +54,17 @@ pub(crate) fn find(
     Ok(found)
 }
 
-/// The newest files that one worker met.
+/// The newest files that one worker found.
 #[derive(Default)]
 struct Newest {
     limit: usize,
-    /// The oldest on top, which goes first.
+    /// The oldest on top, which is dropped first.
     files: BinaryHeap<Aged>,
     total: usize,
     unreadable: usize,
 }
 
-/// Ordered as in the answer: the newest first, then by path.
+/// Ordered as in the result: the newest first, then by path.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Aged {
     modified: Reverse<(i64, u32)>,
@@ -79,14 +80,14 @@ impl Aged {
     }
 }
 
-impl Visitor for Newest {
-    const MEETS_LINKS: bool = true;
+impl FileVisitor for Newest {
+    const VISITS_LINKS: bool = true;
 
-    fn meet(&mut self, file: &Met<'_>) -> ControlFlow<()> {
+    fn visit(&mut self, file: &VisitedFile<'_>) -> ControlFlow<()> {
         let stat = match fs::statat(file.directory, file.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(error) => {
-                self.unreadable += usize::from(is_worth_telling(error));
+                self.unreadable += usize::from(should_report(error));
                 return ControlFlow::Continue(());
             }
         };
@@ -95,7 +96,7 @@ impl Visitor for Newest {
         let modified = Reverse((stat.st_mtime, nanoseconds));
         let is_full = self.files.len() >= self.limit;
         if is_full {
-            // Most files are older than those that are kept: no path is made for them.
+            // Most files are older than those that are kept: their path is never copied.
             let Some(oldest) = self.files.peek() else { return ControlFlow::Continue(()) };
             if (&modified, file.path) >= (&oldest.modified, oldest.path.as_path()) {
                 return ControlFlow::Continue(());
@@ -122,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// Files by their paths, each a minute older than the one before.
+    /// Creates files with these paths, each a minute older than the one before.
     fn workspace(paths: &[&str]) -> (TempDir, ReadFiles) {
         let folder = TempDir::new().expect("a folder");
         for (age, path) in (0..).zip(paths) {
@@ -216,7 +217,7 @@ mod tests {
         link(Path::new("."), "real/self").expect("made");
         fs::create_dir(folder.path().join("directory.x")).expect("made");
         check(&files, &all(".", "*.x"), &["out.x", "real/in.x"]);
-        // A link that is named is followed, since it stays inside.
+        // A link given as the start is followed, since it stays inside.
         check(&files, &all("loop", "*.x"), &["real/in.x"]);
         let error = files.find(&all("out.x", "*"), &|| false).expect_err("outside");
         assert_eq!(error.kind(), ErrorKind::Denied);
@@ -232,7 +233,7 @@ mod tests {
         fs::create_dir(folder.path().join(".git/info")).expect("made");
         write(".git/info/exclude", "6.x\n").expect("written");
         check(&files, &all(".", "[0-9].*"), &["a/1.x", "a/b/4.log"]);
-        // The rules above the start hold too; a directory that is named is entered.
+        // The rules above the start apply too; a directory given as the start is entered.
         check(&files, &all("a/b", "*.*"), &["a/b/4.log"]);
         check(&files, &all("out", "*"), &["out/3.x"]);
         let query = FindFiles { ignored: true, ..all(".", "[0-9].*") };
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_that_is_told_to_stop_says_that_it_did() {
+    fn a_stopped_walk_reports_that_it_stopped() {
         let (_folder, files) = workspace(&["a/1.x", "b/2.x"]);
         let found = files.find(&all(".", "*.x"), &|| true).expect("a glob");
         assert!(!found.is_complete && found.files.is_empty());

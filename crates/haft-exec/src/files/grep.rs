@@ -1,5 +1,6 @@
-//! Lines that match a pattern, in one file or in all below a directory. Searching itself is ripgrep's libraries' work;
-//! here is what they are given, what is kept, and when they stop.
+//! Finds lines that match a pattern, in one file or in all files below a directory. The search
+//! itself is done by ripgrep's libraries; this module chooses their input, keeps the results, and
+//! stops them.
 
 mod lines;
 mod pattern;
@@ -27,23 +28,25 @@ use parking_lot::{Mutex, RwLock};
 use regex_automata::hybrid::dfa::DFA;
 use rustix::fs::{self, FileType, SeekFrom};
 
-use self::lines::{Lines, keep_matches, skip_matches};
+use self::lines::{LineCollector, keep_matches, skip_matches};
 use crate::files::{
     open_file::read_up_to,
-    walk::{Globs, Met, READ, Start, Visitor, Walk, is_worth_telling},
+    walk::{DirectoryWalk, FileVisitor, Globs, READ, Start, VisitedFile, should_report},
     workspace::{Workspace, not_regular},
 };
 
-/// Of a directory with more files, other threads take some.
-const BATCH: usize = 64;
-/// Files up to this size are read at once; longer ones in blocks, so that a search can be stopped.
-const LARGEST_AT_ONCE: usize = 1 << 20;
-/// A file with a longer line is searched byte by byte: the line would have to be in memory whole.
-const LONGEST_LINE: usize = 8 << 20;
+/// In a directory with more files, other threads take some.
+const BATCH_FILES: usize = 64;
+/// Maximum size of a file that is read at once; longer ones are read in blocks, so that a search
+/// can be stopped.
+const MAX_WHOLE_READ_BYTES: usize = 1 << 20;
+/// A file with a longer line is searched byte by byte, because the line would have to be in memory
+/// as a whole.
+const MAX_LINE_BYTES: usize = 8 << 20;
 /// Matches that span lines need the whole file in memory.
-const LARGEST_MULTILINE: usize = 32 << 20;
+const MAX_MULTILINE_BYTES: usize = 32 << 20;
 
-/// Searches a file, or all below a directory.
+/// Searches a file, or all files below a directory.
 pub(crate) fn search(
     workspace: &Workspace,
     query: &SearchFiles,
@@ -53,7 +56,7 @@ pub(crate) fn search(
     let matcher = pattern::matcher(query)?;
     let globs = query.include.as_deref().map(Globs::list).transpose()?;
     let start = Start::find(workspace, &query.path, grant)?;
-    let search = Search {
+    let search = SharedSearch {
         query,
         stop,
         matcher,
@@ -65,16 +68,17 @@ pub(crate) fn search(
         FileKind::File => {
             let opened = start.root.open_at(&start.path, READ);
             let handle = opened.map_err(|error| workspace.failure(&start.shown, error, grant))?;
-            let mut seeker = Seeker::new(&search);
-            let _ = seeker.look_into(handle, &start.shown);
-            Ok(search.answer(vec![seeker]))
+            let mut worker = SearchWorker::new(&search);
+            let _ = worker.search_file(handle, &start.shown);
+            Ok(search.answer(vec![worker]))
         }
         FileKind::Directory => {
             let start = Start::directory(workspace, &query.path, grant)?;
             let globs = globs.as_ref();
             let ignored = query.ignored;
-            let walk = Walk { start: &start, grant, stop, globs, ignored, batch: BATCH };
-            let walked = walk.run(|| Seeker::new(&search));
+            let walk =
+                DirectoryWalk { start: &start, grant, stop, globs, ignored, batch: BATCH_FILES };
+            let walked = walk.run(|| SearchWorker::new(&search));
             let mut searched = search.answer(walked.visitors);
             searched.is_complete &= walked.is_complete;
             searched.unreadable += walked.unreadable;
@@ -84,8 +88,8 @@ pub(crate) fn search(
     }
 }
 
-/// What all workers share.
-struct Search<'a> {
+/// The state that all workers share.
+struct SharedSearch<'a> {
     query: &'a SearchFiles,
     stop: ShouldStop<'a>,
     matcher: RegexMatcher,
@@ -134,7 +138,7 @@ impl FirstMatches {
     }
 }
 
-impl Search<'_> {
+impl SharedSearch<'_> {
     /// One more than is shown, to know whether there are more.
     fn wanted(&self) -> usize {
         self.query.skip.saturating_add(self.query.limit).saturating_add(1)
@@ -145,16 +149,16 @@ impl Search<'_> {
         made.as_ref().map_err(|error| io::Error::other(error.to_string()))
     }
 
-    fn answer(&self, seekers: Vec<Seeker<'_>>) -> SearchResult {
+    fn answer(&self, workers: Vec<SearchWorker<'_>>) -> SearchResult {
         let mut searched = SearchResult {
             is_complete: !self.is_stopped.load(Ordering::Relaxed),
             ..SearchResult::default()
         };
-        for seeker in seekers {
-            searched.searched += seeker.searched;
-            searched.binary += seeker.binary;
-            searched.unreadable += seeker.unreadable;
-            searched.unsearched.extend(seeker.unsearched);
+        for worker in workers {
+            searched.searched += worker.searched;
+            searched.binary += worker.binary;
+            searched.unreadable += worker.unreadable;
+            searched.unsearched.extend(worker.unsearched);
         }
         searched.is_complete &= searched.unsearched.is_empty();
         searched.unsearched.sort_unstable();
@@ -184,10 +188,10 @@ impl Search<'_> {
     }
 }
 
-/// One worker's searcher, its buffer, and what it found.
-struct Seeker<'a> {
-    search: &'a Search<'a>,
-    /// Its own: a shared one makes threads wait for each other's caches.
+/// The searcher of one worker, its buffer and its results.
+struct SearchWorker<'a> {
+    search: &'a SharedSearch<'a>,
+    /// Not shared: with a shared matcher the threads contend for its cache.
     matcher: RegexMatcher,
     searcher: Searcher,
     buffer: Vec<u8>,
@@ -197,27 +201,27 @@ struct Seeker<'a> {
     unsearched: Vec<PathBuf>,
 }
 
-impl Visitor for Seeker<'_> {
-    const MEETS_LINKS: bool = false;
+impl FileVisitor for SearchWorker<'_> {
+    const VISITS_LINKS: bool = false;
 
-    fn meet(&mut self, file: &Met<'_>) -> ControlFlow<()> {
+    fn visit(&mut self, file: &VisitedFile<'_>) -> ControlFlow<()> {
         if !self.search.found.is_needed(file.path) {
             return ControlFlow::Continue(());
         }
         match file.open() {
-            Ok(handle) => self.look_into(handle, file.path),
+            Ok(handle) => self.search_file(handle, file.path),
             Err(error) => {
-                self.unreadable += usize::from(is_worth_telling(error));
+                self.unreadable += usize::from(should_report(error));
                 ControlFlow::Continue(())
             }
         }
     }
 }
 
-impl<'a> Seeker<'a> {
-    fn new(search: &'a Search<'a>) -> Self {
+impl<'a> SearchWorker<'a> {
+    fn new(search: &'a SharedSearch<'a>) -> Self {
         let query = search.query;
-        let most = if query.is_multiline { LARGEST_MULTILINE } else { LONGEST_LINE };
+        let max = if query.is_multiline { MAX_MULTILINE_BYTES } else { MAX_LINE_BYTES };
         let searcher = SearcherBuilder::new()
             .line_number(true)
             .multi_line(query.is_multiline)
@@ -225,7 +229,7 @@ impl<'a> Seeker<'a> {
             .after_context(query.context)
             .binary_detection(BinaryDetection::quit(0))
             .memory_map(MmapChoice::never())
-            .heap_limit(Some(most))
+            .heap_limit(Some(max))
             .build();
         Self {
             search,
@@ -239,9 +243,9 @@ impl<'a> Seeker<'a> {
         }
     }
 
-    fn look_into(&mut self, handle: OwnedFd, path: &Path) -> ControlFlow<()> {
+    fn search_file(&mut self, handle: OwnedFd, path: &Path) -> ControlFlow<()> {
         let search = self.search;
-        let new = || Lines {
+        let new = || LineCollector {
             matcher: &search.matcher,
             line_chars: search.query.line_chars,
             enough: search.wanted() - 1,
@@ -285,14 +289,14 @@ impl<'a> Seeker<'a> {
     fn find_lines(
         &mut self,
         handle: &OwnedFd,
-        lines: &mut Lines<'_>,
+        lines: &mut LineCollector<'_>,
     ) -> Result<bool, SearchFailure> {
         let stat = fs::fstat(handle).map_err(|_| SearchFailure::Unreadable)?;
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Ok(false);
         }
         let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
-        if size <= LARGEST_AT_ONCE {
+        if size <= MAX_WHOLE_READ_BYTES {
             if self.buffer.len() < size {
                 self.buffer.resize(size.next_power_of_two(), 0);
             }
@@ -301,7 +305,7 @@ impl<'a> Seeker<'a> {
             let searched = self.searcher.search_slice(&self.matcher, &self.buffer[..read], lines);
             return searched.map(|()| true).map_err(|_| SearchFailure::Unreadable);
         }
-        let mut reader = Blocks::new(handle, self.search);
+        let mut reader = BlockReader::new(handle, self.search);
         let searched = self.searcher.search_reader(&self.matcher, &mut reader, lines);
         // What the searcher gives up by itself is a line, or a text of several, that is too long for its memory.
         let failure =
@@ -313,7 +317,7 @@ impl<'a> Seeker<'a> {
     fn find_in_long_lines(
         &self,
         handle: &OwnedFd,
-        lines: &mut Lines<'_>,
+        lines: &mut LineCollector<'_>,
     ) -> Result<bool, SearchFailure> {
         let query = self.search.query;
         if query.is_multiline {
@@ -321,7 +325,7 @@ impl<'a> Seeker<'a> {
         }
         let dfa = self.search.automaton().map_err(|_| SearchFailure::TooLong)?;
         fs::seek(handle, SeekFrom::Start(0)).map_err(|_| SearchFailure::Unreadable)?;
-        let mut reader = Blocks::new(handle, self.search);
+        let mut reader = BlockReader::new(handle, self.search);
         let searched = stream::find_lines(dfa, &mut reader, query.context, lines);
         let failure =
             if reader.has_failed { SearchFailure::Unreadable } else { SearchFailure::TooLong };
@@ -336,20 +340,20 @@ enum SearchFailure {
     TooLong,
 }
 
-/// A long file, which asks before each block whether to stop.
-struct Blocks<'a> {
+/// Reads a long file in blocks, and checks before each block whether to stop.
+struct BlockReader<'a> {
     handle: &'a OwnedFd,
-    search: &'a Search<'a>,
+    search: &'a SharedSearch<'a>,
     has_failed: bool,
 }
 
-impl<'a> Blocks<'a> {
-    fn new(handle: &'a OwnedFd, search: &'a Search<'a>) -> Self {
+impl<'a> BlockReader<'a> {
+    fn new(handle: &'a OwnedFd, search: &'a SharedSearch<'a>) -> Self {
         Self { handle, search, has_failed: false }
     }
 }
 
-impl Read for Blocks<'_> {
+impl Read for BlockReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if (self.search.stop)() {
             self.search.is_stopped.store(true, Ordering::Relaxed);
@@ -403,29 +407,29 @@ mod tests {
         files.search(query, &|| false).expect("a search")
     }
 
-    /// As `path:line:text`, with `-` in lines of context.
-    fn told(searched: &SearchResult) -> Vec<String> {
-        let mut told = Vec::new();
+    /// Formats the result as `path:line:text`, with `-` for context lines.
+    fn formatted(searched: &SearchResult) -> Vec<String> {
+        let mut formatted = Vec::new();
         for file in &searched.files {
-            told.extend(file.lines.iter().map(|line| {
+            formatted.extend(file.lines.iter().map(|line| {
                 let mark = if line.is_match { ':' } else { '-' };
                 format!("{}{mark}{}{mark}{}", file.path.display(), line.number, line.text)
             }));
         }
-        told
+        formatted
     }
 
     #[track_caller]
     fn check(files: &ReadFiles, query: &SearchFiles, expected: &[&str]) {
         let searched = run(files, query);
-        assert_eq!(told(&searched), expected, "{query:?}");
+        assert_eq!(formatted(&searched), expected, "{query:?}");
         assert!(searched.is_complete && !searched.has_more);
         let matches = expected.iter().filter(|line| line.contains(':')).count();
         assert_eq!(searched.matches, matches);
     }
 
     #[test]
-    fn lines_are_told_by_path_and_number() {
+    fn lines_have_path_and_number() {
         let (_folder, files) = workspace(&[
             ("b.txt", b"one\r\ntwo foo\r\nfoo\xff"),
             ("a/c.rs", b"fn foo() {}\n"),
@@ -478,7 +482,7 @@ mod tests {
             &["f-1-1", "f:2:2 x", "f-3-3", "f:4:4 x", "f-5-5", "f-7-7", "f:8:8 x"],
         );
         let two = run(&files, &SearchFiles { limit: 2, ..query.clone() });
-        assert_eq!(told(&two), ["f-1-1", "f:2:2 x", "f-3-3", "f:4:4 x", "f-5-5"]);
+        assert_eq!(formatted(&two), ["f-1-1", "f:2:2 x", "f-3-3", "f:4:4 x", "f-5-5"]);
         assert!(two.has_more && two.matches == 2);
         let three = run(&files, &SearchFiles { limit: 3, ..query });
         assert!(!three.has_more && three.matches == 3);
@@ -497,7 +501,7 @@ mod tests {
         {
             let searched = run(&files, &SearchFiles { limit, ..for_text("hit") });
             assert_eq!((searched.matches, searched.has_more), (matches, has_more), "{limit}");
-            assert_eq!(told(&searched).len(), matches);
+            assert_eq!(formatted(&searched).len(), matches);
             assert!(searched.files.is_sorted_by(|a, b| a.path < b.path));
         }
     }
@@ -515,7 +519,7 @@ mod tests {
             ("text", b"hit\n"),
         ]);
         let searched = run(&files, &SearchFiles { limit: 2_000_000, ..for_text("hit") });
-        assert_eq!(told(&searched), ["text:1:hit"]);
+        assert_eq!(formatted(&searched), ["text:1:hit"]);
         assert_eq!((searched.binary, searched.searched, searched.matches), (3, 4, 1));
     }
 
@@ -540,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_so_that_the_match_is_seen() {
+    fn a_long_line_is_truncated_so_that_the_match_is_seen() {
         let line = format!("{}needle{}", "a".repeat(5_000), "b".repeat(5_000));
         let (_folder, files) = workspace(&[("f", line.as_bytes())]);
         let searched = run(&files, &for_text("needle"));
@@ -551,8 +555,8 @@ mod tests {
     #[test]
     fn matches_in_endless_lines_are_found_and_shown() {
         let mut endless = b"before\nx".to_vec();
-        endless.resize(LONGEST_LINE * 2, b'x');
-        let place = LONGEST_LINE + (LONGEST_LINE >> 1);
+        endless.resize(MAX_LINE_BYTES * 2, b'x');
+        let place = MAX_LINE_BYTES + (MAX_LINE_BYTES >> 1);
         endless[place..place + 6].copy_from_slice(b"needle");
         endless.extend_from_slice(b"y\r\nneedle\r\nlast");
         let (_folder, files) = workspace(&[("endless", &endless), ("ok", b"a needle\n")]);
@@ -579,10 +583,10 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_searched_is_named() {
-        let endless = b"x\n".repeat(LARGEST_MULTILINE);
+        let endless = b"x\n".repeat(MAX_MULTILINE_BYTES);
         let (_folder, files) = workspace(&[("endless", &endless), ("ok", b"xy\n")]);
         let searched = run(&files, &SearchFiles { is_multiline: true, ..for_text("xy") });
-        assert_eq!(told(&searched), ["ok:1:xy"]);
+        assert_eq!(formatted(&searched), ["ok:1:xy"]);
         assert!(!searched.is_complete);
         assert_eq!(searched.unsearched, [Path::new("endless")]);
     }
@@ -596,14 +600,14 @@ mod tests {
             contents.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())).collect();
         let (_folder, files) = workspace(&contents);
         let whole = run(&files, &for_text("hit"));
-        let all = told(&whole);
+        let all = formatted(&whole);
         assert!(!whole.has_more && all.len() > 200);
         for limit in [1, 17, 100] {
             let mut paged = Vec::new();
             loop {
                 let query = SearchFiles { skip: paged.len(), limit, ..for_text("hit") };
                 let page = run(&files, &query);
-                paged.extend(told(&page));
+                paged.extend(formatted(&page));
                 if !page.has_more {
                     break;
                 }
@@ -617,10 +621,10 @@ mod tests {
 
     #[test]
     fn long_files_are_searched_in_blocks_and_can_be_stopped() {
-        let mut long = b"some line\n".repeat(LARGEST_AT_ONCE / 4);
+        let mut long = b"some line\n".repeat(MAX_WHOLE_READ_BYTES / 4);
         long.extend_from_slice(b"the needle\n");
         let (_folder, files) = workspace(&[("long", &long)]);
-        let number = LARGEST_AT_ONCE / 4 + 1;
+        let number = MAX_WHOLE_READ_BYTES / 4 + 1;
         check(&files, &for_text("needle"), &[&format!("long:{number}:the needle")]);
         let asked = std::sync::atomic::AtomicUsize::new(0);
         let stop = || asked.fetch_add(1, Ordering::Relaxed) > 5;
@@ -655,7 +659,7 @@ mod tests {
         ) {
             let query = SearchFiles { context, ignores_case, ..for_text(&needle) };
             let matcher = pattern::matcher(&query).expect("a pattern");
-            let new = || Lines {
+            let new = || LineCollector {
                 matcher: &matcher, line_chars: 100, enough: 1000, lines: Vec::new(), matches: 0, is_binary: false,
             };
             let mut usual = new();

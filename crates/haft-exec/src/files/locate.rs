@@ -1,5 +1,5 @@
-//! From the path a tool names to the place it really is: links are followed here, by us, so that rules and warrants
-//! judge the path that is then opened, and a link that leads out is seen for what it is.
+//! Resolves the path that a tool names. Links are followed here, so that rules and grants judge the
+//! path that is then opened, and a link that leads out of the workspace is recognised.
 
 use std::{
     collections::VecDeque,
@@ -16,61 +16,65 @@ use rustix::{
 
 use crate::files::root::Root;
 
-/// As many links as the kernel follows.
-const MOST_LINKS: usize = 40;
-const LONGEST_PATH: usize = 4096;
+/// The kernel's limit.
+const MAX_LINKS: usize = 40;
+const MAX_PATH_BYTES: usize = 4096;
 
-/// Where a path leads.
+/// The location that a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Below a root, by plain names: no link, no dot. Whether anything is there is another question.
+pub(crate) enum PathLocation {
+    /// Below a root, by plain names: no links, no dots. The entry may be missing.
     Inside { root: usize, path: PathBuf },
-    /// Elsewhere; absolute.
+    /// Outside all roots; absolute.
     Outside(PathBuf),
 }
 
-/// What to do with a link at the very end of a path.
+/// How to treat a link at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LastLink {
     Follow,
     Keep,
 }
 
-/// Finds where a path leads.
+/// Resolves a path.
 ///
 /// # Errors
-/// Of kind `input` when it is no path at all or a circle of links.
-pub(crate) fn locate(roots: &[Root], path: &Path, last: LastLink) -> Result<Place, ToolError> {
-    look_for(roots, path, last).map(|(place, _)| place)
-}
-
-/// The same, and what was seen there if that did not take a second look.
-pub(crate) fn look_for(
+/// Of kind `input` when the path is invalid or a link loop.
+pub(crate) fn locate(
     roots: &[Root],
     path: &Path,
     last: LastLink,
-) -> Result<(Place, Option<FileType>), ToolError> {
+) -> Result<PathLocation, ToolError> {
+    locate_and_probe(roots, path, last).map(|(place, _)| place)
+}
+
+/// Like `locate`, and also returns the file type if the lookup already determined it.
+pub(crate) fn locate_and_probe(
+    roots: &[Root],
+    path: &Path,
+    last: LastLink,
+) -> Result<(PathLocation, Option<FileType>), ToolError> {
     check(path)?;
     let ahead = VecDeque::new();
-    let mut walk = Walk { roots, last, root: 0, done: PathBuf::new(), ahead, links: 0 };
+    let mut walk = LinkResolver { roots, last, root: 0, done: PathBuf::new(), ahead, links: 0 };
     match start(roots, path) {
         Ok((root, below)) => {
             if let Some(plain) = plain_names(&below)
-                && let Look::Plain(seen) = look(&roots[root], &plain, last)
+                && let PathProbe::Plain(seen) = probe(&roots[root], &plain, last)
             {
-                return Ok((Place::Inside { root, path: plain }, seen));
+                return Ok((PathLocation::Inside { root, path: plain }, seen));
             }
             walk.root = root;
-            walk.ahead.extend(below.components().filter_map(Part::of));
+            walk.ahead.extend(below.components().filter_map(PathPart::of));
         }
         Err(elsewhere) => {
             if let Some(outside) = walk.enter(&elsewhere) {
-                return Ok((Place::Outside(outside), None));
+                return Ok((PathLocation::Outside(outside), None));
             }
         }
     }
     let place = walk.follow().ok_or_else(|| {
-        ToolError::input(format!("`{}` is a circle of links", path.display()))
+        ToolError::input(format!("`{}` is a symbolic link loop", path.display()))
             .hint("name the file itself")
     })?;
     Ok((place, None))
@@ -83,24 +87,24 @@ fn check(path: &Path) -> Result<(), ToolError> {
         return Err(ToolError::input(format!("`{shown}` contains a zero byte"))
             .hint("give the path without it"));
     }
-    if bytes.len() > LONGEST_PATH {
+    if bytes.len() > MAX_PATH_BYTES {
         let beginning: String = path.display().to_string().chars().take(40).collect();
         let message = format!("the path `{beginning}…` has {} bytes", bytes.len());
-        return Err(ToolError::input(message)
-            .hint(format!("no file system takes more than {LONGEST_PATH}")));
+        return Err(
+            ToolError::input(message).hint(format!("paths have at most {MAX_PATH_BYTES} bytes"))
+        );
     }
-    // A shell would have read it; here it would become a folder of that name.
+    // A shell would have expanded it; here it would create a directory with that name.
     if path.components().next() == Some(Component::Normal("~".as_ref())) {
-        return Err(ToolError::input(format!(
-            "`{}`: `~` is not read as a home here",
-            path.display()
-        ))
-        .hint("name a path inside the workspace; a folder that is really called `~` is `./~`"));
+        return Err(ToolError::input(format!("`{}`: `~` is not expanded here", path.display()))
+            .hint(
+                "name a path inside the workspace; a folder that is really called `~` is `./~`",
+            ));
     }
     Ok(())
 }
 
-/// The root a path starts at, and the rest; or the absolute path that starts at none.
+/// Returns the root where a path starts, and the rest; or the absolute path that is below no root.
 pub(crate) fn start(roots: &[Root], path: &Path) -> Result<(usize, PathBuf), PathBuf> {
     if path.has_root() {
         return below_a_root(roots, path).ok_or_else(|| path.to_owned());
@@ -113,7 +117,7 @@ pub(crate) fn start(roots: &[Root], path: &Path) -> Result<(usize, PathBuf), Pat
     Ok(named.unwrap_or_else(|| (0, path.to_owned())))
 }
 
-/// By the letters; of nested roots the inner one.
+/// Compares bytes; of nested roots the inner one wins.
 fn below_a_root(roots: &[Root], path: &Path) -> Option<(usize, PathBuf)> {
     let is_plain = path.as_os_str().as_bytes().strip_prefix(b"/").is_some_and(has_plain_names);
     let below = roots.iter().enumerate().filter_map(|(root, candidate)| {
@@ -127,7 +131,8 @@ fn below_a_root(roots: &[Root], path: &Path) -> Option<(usize, PathBuf)> {
     Some((root, rest.to_owned()))
 }
 
-/// The same as `strip_prefix` for paths of plain names, for a tenth of the time: every call asks this of every root.
+/// Like `strip_prefix` for paths of plain names, in a tenth of the time: every call compares the
+/// path with every root.
 fn below_by_bytes<'a>(root: &Path, path: &'a Path) -> Option<&'a Path> {
     let root = root.as_os_str().as_bytes();
     let rest = path.as_os_str().as_bytes().strip_prefix(root)?;
@@ -135,12 +140,12 @@ fn below_by_bytes<'a>(root: &Path, path: &'a Path) -> Option<&'a Path> {
     Some(Path::new(OsStr::from_bytes(rest)))
 }
 
-/// Whether a path is written without detours: no empty name, no dots, no slash at its ends.
+/// Returns true when a path has no empty names, no dots and no slash at its ends.
 fn has_plain_names(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."))
 }
 
-/// The same path of plain names only, if that can be had without knowing the disk.
+/// Returns the same path with plain names only, if that needs no disk access.
 fn plain_names(path: &Path) -> Option<PathBuf> {
     if has_plain_names(path.as_os_str().as_bytes()) {
         return Some(path.to_owned());
@@ -156,31 +161,32 @@ fn plain_names(path: &Path) -> Option<PathBuf> {
     Some(plain)
 }
 
-/// One question to the kernel, which is all that most paths need. A missing name ends the path: there is no link after it.
-fn look(root: &Root, path: &Path, last: LastLink) -> Look {
+/// Asks the kernel once, which is enough for most paths. A missing name ends the path: no link can
+/// follow it.
+fn probe(root: &Root, path: &Path, last: LastLink) -> PathProbe {
     if path.as_os_str().is_empty() {
-        return Look::Plain(None);
+        return PathProbe::Plain(None);
     }
     if is_file_below_directories(root, path) {
-        return Look::Plain((last == LastLink::Follow).then_some(FileType::RegularFile));
+        return PathProbe::Plain((last == LastLink::Follow).then_some(FileType::RegularFile));
     }
     match root.open_at(path, OFlags::PATH) {
-        Ok(_) if last == LastLink::Keep => Look::Plain(None),
+        Ok(_) if last == LastLink::Keep => PathProbe::Plain(None),
         Ok(handle) => match fs::fstat(handle).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-            Ok(kind) if kind.is_symlink() => Look::Links,
-            seen => Look::Plain(seen.ok()),
+            Ok(kind) if kind.is_symlink() => PathProbe::Links,
+            seen => PathProbe::Plain(seen.ok()),
         },
-        Err(Errno::LOOP) => Look::Links,
-        // Missing, closed to us, a mount: whatever it is, opening it will say so.
-        Err(_) => Look::Plain(None),
+        Err(Errno::LOOP) => PathProbe::Links,
+        // Missing, not permitted, a mount: opening it will report the error.
+        Err(_) => PathProbe::Plain(None),
     }
 }
 
-/// The same for a file that is not far down, for a third of the time: nothing is opened, only what each name stands for is
-/// asked. Whoever opens the path does so without links and finds what was put there meanwhile.
+/// The same for a short path, in a third of the time: it opens nothing and only asks for the type
+/// of each name. Opening the path later does not follow links, so it notices a replaced entry.
 fn is_file_below_directories(root: &Root, path: &Path) -> bool {
-    /// With more names a handle is had sooner.
-    const NOT_FAR: usize = 4;
+    /// With more names, opening a handle is faster.
+    const MAX_PROBED_NAMES: usize = 4;
     let bytes = path.as_os_str().as_bytes();
     let kind_of = |name: &[u8]| {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
@@ -188,14 +194,14 @@ fn is_file_below_directories(root: &Root, path: &Path) -> bool {
         found.map(|stat| FileType::from_raw_mode(stat.st_mode)).unwrap_or(FileType::Unknown)
     };
     let above = memchr::memchr_iter(b'/', bytes);
-    above.clone().count() < NOT_FAR
+    above.clone().count() < MAX_PROBED_NAMES
         && above.map(|end| kind_of(&bytes[..end])).all(|kind| kind.is_dir())
         && kind_of(bytes).is_file()
 }
 
-/// What one question to the kernel tells of a path.
-enum Look {
-    /// No links in it; what is there, if that was seen.
+/// The result of asking the kernel about a path.
+enum PathProbe {
+    /// The path has no links; with the file type, if it was determined.
     Plain(Option<FileType>),
     Links,
 }
@@ -204,12 +210,12 @@ fn is_link(handle: &impl std::os::fd::AsFd) -> bool {
     fs::fstat(handle).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_symlink())
 }
 
-enum Part {
+enum PathPart {
     Name(OsString),
     Up,
 }
 
-impl Part {
+impl PathPart {
     fn of(component: Component<'_>) -> Option<Self> {
         match component {
             Component::Normal(name) => Some(Self::Name(name.to_owned())),
@@ -226,43 +232,45 @@ impl Part {
     }
 }
 
-/// A walk along a path, name by name.
-struct Walk<'a> {
+/// Resolves a path name by name.
+struct LinkResolver<'a> {
     roots: &'a [Root],
     last: LastLink,
     root: usize,
     done: PathBuf,
-    ahead: VecDeque<Part>,
+    ahead: VecDeque<PathPart>,
     links: usize,
 }
 
-impl Walk<'_> {
-    /// `None` after too many links.
-    fn follow(mut self) -> Option<Place> {
+impl LinkResolver<'_> {
+    /// Returns `None` after too many links.
+    fn follow(mut self) -> Option<PathLocation> {
         while let Some(part) = self.ahead.pop_front() {
             let target = match part {
-                Part::Name(name) => {
+                PathPart::Name(name) => {
                     self.done.push(name);
                     let is_kept = self.last == LastLink::Keep && self.ahead.is_empty();
                     let Some(target) = (if is_kept { None } else { self.link() }) else { continue };
                     self.done.pop();
                     target
                 }
-                Part::Up if self.done.pop() => continue,
-                Part::Up => self.roots[self.root].path.parent().unwrap_or(Path::new("/")).into(),
+                PathPart::Up if self.done.pop() => continue,
+                PathPart::Up => {
+                    self.roots[self.root].path.parent().unwrap_or(Path::new("/")).into()
+                }
             };
             self.links += 1;
-            if self.links > MOST_LINKS {
+            if self.links > MAX_LINKS {
                 return None;
             }
-            if let Some(outside) = self.turn_to(&target) {
-                return Some(Place::Outside(outside));
+            if let Some(outside) = self.follow_target(&target) {
+                return Some(PathLocation::Outside(outside));
             }
         }
-        Some(Place::Inside { root: self.root, path: self.done })
+        Some(PathLocation::Inside { root: self.root, path: self.done })
     }
 
-    /// What the last name links to, if it is a link.
+    /// Returns the target of the last name, if it is a link.
     fn link(&self) -> Option<PathBuf> {
         let handle = self.roots[self.root].open_at(&self.done, OFlags::PATH).ok()?;
         if !is_link(&handle) {
@@ -272,23 +280,23 @@ impl Walk<'_> {
         Some(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
     }
 
-    /// Goes on at a link's target; the real path when that is below no root.
-    fn turn_to(&mut self, target: &Path) -> Option<PathBuf> {
+    /// Continues at a link's target. Returns the real path when it is below no root.
+    fn follow_target(&mut self, target: &Path) -> Option<PathBuf> {
         if !target.has_root() {
-            self.put_ahead(target);
+            self.prepend(target);
             return None;
         }
         if below_a_root(self.roots, target).is_some() {
             return self.enter(target);
         }
-        // What comes after the target is looked up out there too: it may well be the way back.
+        // The rest of the path is resolved outside too: it may lead back in.
         let whole =
             self.ahead.drain(..).fold(target.to_owned(), |path, part| path.join(part.name()));
         self.enter(&whole)
     }
 
-    /// Goes on at an absolute path; the real path when that is below no root. It may turn out to be ours by another
-    /// name: `/tmp` is a link on some machines.
+    /// Continues at an absolute path. Returns the real path when it is below no root. The path may
+    /// be inside under another name: `/tmp` is a link on some machines.
     fn enter(&mut self, path: &Path) -> Option<PathBuf> {
         let (root, rest) = match below_a_root(self.roots, path) {
             Some(below) => below,
@@ -301,24 +309,24 @@ impl Walk<'_> {
             }
         };
         (self.root, self.done) = (root, PathBuf::new());
-        self.put_ahead(&rest);
+        self.prepend(&rest);
         None
     }
 
-    fn put_ahead(&mut self, path: &Path) {
-        for part in path.components().rev().filter_map(Part::of) {
+    fn prepend(&mut self, path: &Path) {
+        for part in path.components().rev().filter_map(PathPart::of) {
             self.ahead.push_front(part);
         }
     }
 }
 
-/// The real path of something elsewhere, for judging it; nothing elsewhere is opened. The part that is not there keeps
-/// its names, and so does a last link that is to be kept.
+/// Returns the real path of an outside location, for judging it; nothing outside is opened. Missing
+/// parts keep their names, and so does a last link that is to be kept.
 fn real_path(roots: &[Root], path: &Path, last: LastLink) -> PathBuf {
     let whole = path.canonicalize().ok();
     let is_root = |path: &PathBuf| roots.iter().any(|root| root.path == *path);
     match whole {
-        // A link to a root is no entry of any root: it can only mean the root.
+        // A link to a root is not an entry of any root: it can only mean the root.
         Some(whole)
             if last == LastLink::Follow || path.file_name().is_none() || is_root(&whole) =>
         {
@@ -395,7 +403,7 @@ mod tests {
             ("file", true),
             ("a/file", true),
             ("a/b/c/file", true),
-            // Too far down: a handle is had sooner.
+            // Too many names: opening a handle is faster.
             ("a/b/c/d/file", false),
             ("a", false),
             ("link", false),

@@ -8,20 +8,20 @@ use haft_core::{
 };
 use rustix::io::{self, Errno};
 
-pub(crate) struct Handle {
+pub(crate) struct FileHandle {
     pub(crate) descriptor: OwnedFd,
-    facts: FileMetadata,
+    metadata: FileMetadata,
 }
 
-impl Handle {
-    pub(crate) fn new(descriptor: OwnedFd, facts: FileMetadata) -> Arc<Self> {
-        Arc::new(Self { descriptor, facts })
+impl FileHandle {
+    pub(crate) fn new(descriptor: OwnedFd, metadata: FileMetadata) -> Arc<Self> {
+        Arc::new(Self { descriptor, metadata })
     }
 }
 
-impl OpenFile for Handle {
+impl OpenFile for FileHandle {
     fn metadata(&self) -> &FileMetadata {
-        &self.facts
+        &self.metadata
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, ToolError> {
@@ -30,7 +30,7 @@ impl OpenFile for Handle {
                 Ok(read) => return Ok(read),
                 Err(Errno::INTR) => {}
                 Err(error) => {
-                    let path = self.facts.path.display();
+                    let path = self.metadata.path.display();
                     let message = format!("`{path}` cannot be read: {error}");
                     return Err(ToolError::failed(message).caused_by(std::io::Error::from(error)));
                 }

@@ -1,6 +1,6 @@
-//! A directory as a handle, and the one way to open things below it: no link, no `..`, no mount, no `/proc` trick can
-//! lead out, because the kernel walks the path and stops at the first of them. Links are followed by us (`locate.rs`),
-//! before; a path that is opened here has none.
+//! A directory handle, and the only way to open anything below it. Links, `..`, mounts and `/proc`
+//! entries cannot lead out, because the kernel resolves the path and stops at the first of them.
+//! Links are followed before, in `locate.rs`; a path that is opened here has none.
 
 use std::{
     io,
@@ -14,27 +14,29 @@ use rustix::{
     io::Errno,
 };
 
-/// Everything that could lead elsewhere is an error of the kernel's: `ELOOP` for a link, `EXDEV` for a mount.
+/// The kernel returns an error for everything that could lead elsewhere: `ELOOP` for a link,
+/// `EXDEV` for a mount.
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
-/// `openat2` asks to be called again when a rename runs beside it.
-const MOST_TRIES: usize = 128;
+/// `openat2` must be retried when a rename happens at the same time.
+const MAX_TRIES: usize = 128;
 
-/// A directory that tools may work below.
+/// A directory in which tools may work.
 pub(crate) struct Root {
     /// `None` for the workspace; further roots have a name, shown as `@name`.
     pub(crate) name: Option<String>,
-    /// Absolute, links resolved when it was opened. For comparing and for messages, never for opening.
+    /// Absolute, with links resolved at opening. Only for comparisons and messages, never for
+    /// opening.
     pub(crate) path: PathBuf,
     pub(crate) handle: OwnedFd,
-    /// It is no place of the workspace: what lies in it is called by its absolute path.
+    /// True for a folder outside the workspace: its files are shown by absolute path.
     pub(crate) is_outside: bool,
-    /// The kernel has no `openat2`, or a sandbox forbids it.
-    pub(crate) goes_by_steps: AtomicBool,
-    /// The file system makes no files without a name (`O_TMPFILE`).
-    pub(crate) names_all_files: AtomicBool,
+    /// True when the kernel has no `openat2`, or a sandbox forbids it.
+    pub(crate) lacks_openat2: AtomicBool,
+    /// True when the file system does not support files without a name (`O_TMPFILE`).
+    pub(crate) lacks_tmpfile: AtomicBool,
 }
 
 impl Root {
@@ -42,18 +44,18 @@ impl Root {
         let path = path.canonicalize()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = fs::openat(CWD, &path, flags, Mode::empty())?;
-        let (goes_by_steps, names_all_files) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (lacks_openat2, lacks_tmpfile) = (AtomicBool::new(false), AtomicBool::new(false));
         let is_outside = false;
-        Ok(Self { name, path, handle, is_outside, goes_by_steps, names_all_files })
+        Ok(Self { name, path, handle, is_outside, lacks_openat2, lacks_tmpfile })
     }
 
-    /// A folder that commands see and tools do not work in.
+    /// Opens a folder that commands see but tools do not work in.
     pub(crate) fn outside(path: &Path) -> io::Result<Self> {
         Ok(Self { is_outside: true, ..Self::open(None, path)? })
     }
 
-    /// Opens something by a path of plain names. A link anywhere in it is an error, unless it is the last name and the
-    /// flags ask for the mere handle (`PATH`).
+    /// Opens a path of plain names. A link in it is an error, unless it is the last name and the
+    /// flags only ask for a handle (`PATH`).
     pub(crate) fn open_at(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         self.open_with(path, flags, Mode::empty())
     }
@@ -67,7 +69,7 @@ impl Root {
         self.open_below(&self.handle, path, flags, mode)
     }
 
-    /// The same below a directory that was opened here before.
+    /// Opens a path below a directory that was opened here before.
     pub(crate) fn open_below(
         &self,
         directory: &OwnedFd,
@@ -76,20 +78,22 @@ impl Root {
         mode: Mode,
     ) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC;
-        if self.goes_by_steps.load(Ordering::Relaxed) {
-            return step_to(directory, path, flags, mode);
+        if self.lacks_openat2.load(Ordering::Relaxed) {
+            return open_by_steps(directory, path, flags, mode);
         }
-        // Only for the handle of a link itself: elsewhere the kernel would say "not a directory" of a link.
+        // Only for the handle of a link itself: otherwise the kernel would report "not a directory"
+        // for a link.
         let is_mere_handle = flags.contains(OFlags::PATH) && !flags.contains(OFlags::DIRECTORY);
         let no_follow = if is_mere_handle { OFlags::NOFOLLOW } else { OFlags::empty() };
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             match fs::openat2(directory, path, flags | no_follow, mode, CONFINED) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                // A filter of system calls that is older than this one refuses it as "not permitted".
+                // A system call filter that is older than this call refuses it with "not
+                // permitted".
                 Err(Errno::NOSYS | Errno::PERM) => {
-                    let opened = step_to(directory, path, flags, mode);
+                    let opened = open_by_steps(directory, path, flags, mode);
                     if opened.is_ok() {
-                        self.goes_by_steps.store(true, Ordering::Relaxed);
+                        self.lacks_openat2.store(true, Ordering::Relaxed);
                     }
                     return opened;
                 }
@@ -99,7 +103,7 @@ impl Root {
         Err(Errno::AGAIN)
     }
 
-    /// How a path below this root is called in messages, rules and answers.
+    /// Returns the path of an entry of this root as shown in messages, rules and results.
     pub(crate) fn shown(&self, path: &Path) -> PathBuf {
         let is_root = path.as_os_str().is_empty() || path == Path::new(".");
         if self.is_outside {
@@ -114,8 +118,9 @@ impl Root {
     }
 }
 
-/// The same without `openat2`: one directory at a time, each held open while the next is looked up in it.
-fn step_to(from: &OwnedFd, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+/// Does the same without `openat2`: opens one directory at a time, and looks up the next name in
+/// it.
+fn open_by_steps(from: &OwnedFd, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::NOFOLLOW;
     let mount = mount_of(from)?;
     let mut names = Vec::new();
@@ -145,7 +150,8 @@ fn step_to(from: &OwnedFd, path: &Path, flags: OFlags, mode: Mode) -> Result<Own
     Ok(opened)
 }
 
-/// A link where a directory was asked for is "not a directory" to `openat`; `openat2` calls it a loop, and so do we.
+/// For a link in place of a directory, `openat` reports "not a directory" and `openat2` a loop;
+/// report a loop.
 fn link_or(error: Errno, parent: &OwnedFd, name: &Path) -> Errno {
     let is_link = || {
         fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -154,10 +160,10 @@ fn link_or(error: Errno, parent: &OwnedFd, name: &Path) -> Errno {
     if error == Errno::NOTDIR && is_link() { Errno::LOOP } else { error }
 }
 
-/// The device, and the mount where the kernel tells: a bind mount may lie on the same device.
-pub(crate) type Mount = (u64, Option<u64>);
+/// The device, and the mount id if the kernel reports it: a bind mount may be on the same device.
+pub(crate) type MountId = (u64, Option<u64>);
 
-pub(crate) fn mount_of(handle: &OwnedFd) -> Result<Mount, Errno> {
+pub(crate) fn mount_of(handle: &OwnedFd) -> Result<MountId, Errno> {
     let device = fs::fstat(handle)?.st_dev;
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
     let mount = fs::statx(handle, "", flags, StatxFlags::MNT_ID)
@@ -167,6 +173,6 @@ pub(crate) fn mount_of(handle: &OwnedFd) -> Result<Mount, Errno> {
     Ok((device, mount))
 }
 
-pub(crate) fn same_mount(handle: &OwnedFd, mount: Mount) -> Result<(), Errno> {
+pub(crate) fn same_mount(handle: &OwnedFd, mount: MountId) -> Result<(), Errno> {
     if mount_of(handle)? == mount { Ok(()) } else { Err(Errno::XDEV) }
 }

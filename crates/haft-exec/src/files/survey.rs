@@ -1,4 +1,4 @@
-//! Every file of the workspace, looked at from outside.
+//! Scans all files of the workspace to detect changes.
 
 use std::{
     collections::HashMap,
@@ -15,26 +15,27 @@ use haft_core::{
 use rustix::fs::{self, AtFlags};
 
 use crate::files::{
-    walk::{Met, Start, Visitor, Walk},
+    walk::{DirectoryWalk, FileVisitor, Start, VisitedFile},
     workspace::Workspace,
 };
 
 /// As for a search by name.
-const BATCH: usize = 1024;
-/// After a look that took too long nobody looks again so soon: every command would pay for nothing.
-const REST: Duration = Duration::from_secs(300);
+const BATCH_FILES: usize = 1024;
+/// Delay before the next scan after one that took too long; otherwise every command would pay for a
+/// useless scan.
+const RETRY_DELAY: Duration = Duration::from_secs(300);
 
-/// Looks at all files of all roots, as long as there are not too many and it is not told to stop.
+/// Scans all files of all roots, until there are too many or `stop` returns true.
 ///
 /// # Errors
 /// When a root cannot be opened.
 pub(crate) fn survey(
     workspace: &Workspace,
-    most: usize,
+    max: usize,
     grant: &FileGrant,
     stop: ShouldStop<'_>,
 ) -> Result<WorkspaceScan, ToolError> {
-    let mut until = workspace.too_many_until.lock();
+    let mut until = workspace.scan_paused_until.lock();
     if until.is_some_and(|until| Instant::now() < until) {
         return Ok(WorkspaceScan::default());
     }
@@ -43,31 +44,38 @@ pub(crate) fn survey(
     for root in &workspace.roots {
         let path = root.shown(std::path::Path::new(""));
         let start = Start::directory(workspace, &path, grant)?;
-        let walk = Walk { start: &start, grant, stop, globs: None, ignored: false, batch: BATCH };
-        let walked = walk.run(|| Looked { files: Vec::new(), count: &count, most });
+        let walk = DirectoryWalk {
+            start: &start,
+            grant,
+            stop,
+            globs: None,
+            ignored: false,
+            batch: BATCH_FILES,
+        };
+        let walked = walk.run(|| ScanWorker { files: Vec::new(), count: &count, max });
         all.is_complete &= walked.is_complete;
-        for looked in walked.visitors {
-            all.files.extend(looked.files);
+        for worker in walked.visitors {
+            all.files.extend(worker.files);
         }
     }
-    all.is_complete &= count.into_inner() <= most;
-    *until = (!all.is_complete).then(|| Instant::now() + REST);
+    all.is_complete &= count.into_inner() <= max;
+    *until = (!all.is_complete).then(|| Instant::now() + RETRY_DELAY);
     Ok(all)
 }
 
-/// What one worker has looked at.
-struct Looked<'a> {
+/// The results of one worker.
+struct ScanWorker<'a> {
     files: Vec<(PathBuf, FileStamp)>,
-    /// Of all workers.
+    /// Number of files of all workers.
     count: &'a AtomicUsize,
-    most: usize,
+    max: usize,
 }
 
-impl Visitor for Looked<'_> {
-    const MEETS_LINKS: bool = true;
+impl FileVisitor for ScanWorker<'_> {
+    const VISITS_LINKS: bool = true;
 
-    fn meet(&mut self, file: &Met<'_>) -> ControlFlow<()> {
-        // One that is gone by now is not there.
+    fn visit(&mut self, file: &VisitedFile<'_>) -> ControlFlow<()> {
+        // A file that was removed in the meantime does not count.
         if let Ok(stat) = fs::statat(file.directory, file.name, AtFlags::SYMLINK_NOFOLLOW) {
             let stamp = FileStamp {
                 inode: stat.st_ino,
@@ -78,7 +86,7 @@ impl Visitor for Looked<'_> {
             };
             self.files.push((file.path.to_owned(), stamp));
         }
-        let is_too_many = self.count.fetch_add(1, Ordering::Relaxed) >= self.most;
+        let is_too_many = self.count.fetch_add(1, Ordering::Relaxed) >= self.max;
         if is_too_many { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
@@ -88,22 +96,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_was_broken_off_is_not_repeated_soon() {
+    fn a_stopped_scan_is_not_repeated_soon() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("file"), "x").expect("written");
         let workspace = Workspace::open(folder.path()).expect("a directory");
-        let look = |most: usize, stop: ShouldStop<'_>| {
-            survey(&workspace, most, &FileGrant::none(), stop).expect("readable")
+        let scan = |max: usize, stop: ShouldStop<'_>| {
+            survey(&workspace, max, &FileGrant::none(), stop).expect("readable")
         };
-        let forget = || *workspace.too_many_until.lock() = None;
-        let whole = look(1, &|| false);
+        let forget = || *workspace.scan_paused_until.lock() = None;
+        let whole = scan(1, &|| false);
         assert!(whole.is_complete && whole.files.len() == 1, "{whole:?}");
-        assert!(!look(1, &|| true).is_complete, "told to stop");
-        assert!(!look(1, &|| false).is_complete, "nobody looks");
+        assert!(!scan(1, &|| true).is_complete, "stopped");
+        assert!(!scan(1, &|| false).is_complete, "no scan is tried");
         forget();
-        assert!(!look(0, &|| false).is_complete, "too many");
-        assert!(!look(1, &|| false).is_complete, "nobody looks");
+        assert!(!scan(0, &|| false).is_complete, "too many");
+        assert!(!scan(1, &|| false).is_complete, "no scan is tried");
         forget();
-        assert!(look(1, &|| false).is_complete, "after a while somebody does");
+        assert!(scan(1, &|| false).is_complete, "tried again after a while");
     }
 }

@@ -1,5 +1,5 @@
-//! The tree below a directory as a listing. It is gathered level by level, and when there is not room for a whole level,
-//! each directory in it gets its share: a huge one must not hide its neighbours.
+//! Lists the tree below a directory. Entries are collected level by level; when a level exceeds the
+//! limit, each of its directories gets a share, so that a huge one does not crowd out its siblings.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -22,16 +22,16 @@ use rustix::{
 };
 
 use crate::files::{
-    facts,
-    walk::{Rules, Seen, Start, is_worth_telling, kind_of, or_dot},
+    metadata,
+    walk::{IgnoreFiles, IgnoreRules, Start, kind_of, or_dot, should_report},
     workspace::Workspace,
 };
 
 const LISTING_BYTES: usize = 64 << 10;
-/// Entries between two questions whether to stop, while a directory is listed.
-const UNTIL_ASKED: usize = 4096;
+/// Number of entries between two checks whether to stop, while listing a directory.
+const ENTRIES_PER_STOP_CHECK: usize = 4096;
 
-/// Lists what is below a directory.
+/// Lists everything below a directory.
 pub(crate) fn tree(
     workspace: &Workspace,
     query: &WalkTree,
@@ -39,8 +39,8 @@ pub(crate) fn tree(
     stop: ShouldStop<'_>,
 ) -> Result<TreeListing, ToolError> {
     let start = Start::directory(workspace, &query.path, grant)?;
-    let rules = if query.ignored { None } else { Rules::above(start.root, &start.path) };
-    let mut growth = Growth {
+    let rules = if query.ignored { None } else { IgnoreRules::above(start.root, &start.path) };
+    let mut builder = TreeBuilder {
         start: &start,
         prefix: start.prefix(),
         query,
@@ -56,36 +56,36 @@ pub(crate) fn tree(
     };
     match query.skip {
         None => {
-            growth.grow(rules);
-            Ok(growth.arranged())
+            builder.build(rules);
+            Ok(builder.arranged())
         }
         Some(skip) => {
-            growth.page(rules, skip);
-            Ok(growth.tree)
+            builder.page(rules, skip);
+            Ok(builder.tree)
         }
     }
 }
 
-/// An entry that was gathered.
-struct Node {
+/// A collected entry.
+struct TreeNode {
     name: Vec<u8>,
     kind: FileKind,
     is_closed: bool,
-    /// Places of what it holds, in order.
+    /// The indexes of its children, in order.
     below: std::ops::Range<usize>,
 }
 
-/// A directory that is to be listed.
-struct Bud {
-    /// Its place among the nodes; `None` for the start.
+/// A directory that is still to be listed.
+struct PendingDirectory {
+    /// Its index among the nodes; `None` for the start.
     node: Option<usize>,
     /// Relative to the root.
     path: Vec<u8>,
-    rules: Option<Arc<Rules>>,
+    rules: Option<Arc<IgnoreRules>>,
 }
 
-/// What was found in a directory.
-struct Found {
+/// An entry of a directory.
+struct FoundEntry {
     name: Vec<u8>,
     kind: FileKind,
     is_ignored: bool,
@@ -95,35 +95,35 @@ struct Found {
 struct PageDirectory {
     /// Relative to the directory the walk began at.
     above: PathBuf,
-    bud: Bud,
-    rest: std::vec::IntoIter<Found>,
+    pending: PendingDirectory,
+    rest: std::vec::IntoIter<FoundEntry>,
 }
 
-struct Growth<'a> {
+struct TreeBuilder<'a> {
     start: &'a Start<'a>,
     prefix: Vec<u8>,
     query: &'a WalkTree,
     grant: &'a FileGrant,
     stop: ShouldStop<'a>,
     listing: Vec<u8>,
-    nodes: Vec<Node>,
+    nodes: Vec<TreeNode>,
     tree: TreeListing,
 }
 
-impl Growth<'_> {
-    fn grow(&mut self, rules: Option<Arc<Rules>>) {
+impl TreeBuilder<'_> {
+    fn build(&mut self, rules: Option<Arc<IgnoreRules>>) {
         let path = self.start.path.as_os_str().as_bytes().to_vec();
-        let mut level = vec![Bud { node: None, path, rules }];
+        let mut level = vec![PendingDirectory { node: None, path, rules }];
         let mut depth = 0;
         while !level.is_empty() && depth < self.query.depth {
             let mut listed = Vec::new();
-            for mut bud in level {
+            for mut pending in level {
                 if !self.tree.is_complete || (self.stop)() {
                     self.tree.is_complete = false;
                     break;
                 }
-                let Some(found) = self.list(&mut bud) else { continue };
-                listed.push((bud, found));
+                let Some(found) = self.list(&mut pending) else { continue };
+                listed.push((pending, found));
             }
             level = self.add_level(listed);
             depth += 1;
@@ -139,14 +139,15 @@ impl Growth<'_> {
     }
 
     /// Gathers a part of a listing of everything, in its order.
-    fn page(&mut self, rules: Option<Arc<Rules>>, skip: usize) {
+    fn page(&mut self, rules: Option<Arc<IgnoreRules>>, skip: usize) {
         let path = self.start.path.as_os_str().as_bytes().to_vec();
-        let mut bud = Bud { node: None, path, rules };
-        let Some(found) = self.list(&mut bud) else { return };
-        let mut open = vec![PageDirectory { above: PathBuf::new(), bud, rest: found.into_iter() }];
+        let mut pending = PendingDirectory { node: None, path, rules };
+        let Some(found) = self.list(&mut pending) else { return };
+        let mut open =
+            vec![PageDirectory { above: PathBuf::new(), pending, rest: found.into_iter() }];
         let mut passed = 0;
         while let Some(directory) = open.last_mut() {
-            let Some(Found { name, kind, is_ignored }) = directory.rest.next() else {
+            let Some(FoundEntry { name, kind, is_ignored }) = directory.rest.next() else {
                 open.pop();
                 continue;
             };
@@ -183,37 +184,39 @@ impl Growth<'_> {
             self.tree.is_complete = false;
             return None;
         }
-        let Bud { path: above, rules, .. } = &above?.bud;
-        let mut bud = Bud { node: None, path: above.clone(), rules: rules.clone() };
-        if !bud.path.is_empty() {
-            bud.path.push(b'/');
+        let PendingDirectory { path: above, rules, .. } = &above?.pending;
+        let mut pending =
+            PendingDirectory { node: None, path: above.clone(), rules: rules.clone() };
+        if !pending.path.is_empty() {
+            pending.path.push(b'/');
         }
-        bud.path.extend_from_slice(name);
-        let rest = self.list(&mut bud)?.into_iter();
-        Some(PageDirectory { above: path.to_owned(), bud, rest })
+        pending.path.extend_from_slice(name);
+        let rest = self.list(&mut pending)?.into_iter();
+        Some(PageDirectory { above: path.to_owned(), pending, rest })
     }
 
-    /// What a directory holds, sorted; `None` when it cannot be read.
-    fn list(&mut self, bud: &mut Bud) -> Option<Vec<Found>> {
-        let path = Path::new(OsStr::from_bytes(&bud.path));
+    /// Returns the sorted entries of a directory; `None` when it cannot be read.
+    fn list(&mut self, pending: &mut PendingDirectory) -> Option<Vec<FoundEntry>> {
+        let path = Path::new(OsStr::from_bytes(&pending.path));
         let opened = self.start.root.open_at(or_dot(path), OFlags::RDONLY | OFlags::DIRECTORY);
         let found = opened.and_then(|handle| {
             let (mut found, seen) = self.read(&handle)?;
             if !self.query.ignored && seen.any() {
-                bud.rules = Rules::with(bud.rules.take(), &handle, seen, bud.path.len());
+                pending.rules =
+                    IgnoreRules::with(pending.rules.take(), &handle, seen, pending.path.len());
             }
-            self.judge(bud, &mut found);
+            self.filter_entries(pending, &mut found);
             found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             Ok(found)
         });
         if let Err(error) = &found {
-            self.tree.unreadable += usize::from(is_worth_telling(*error));
+            self.tree.unreadable += usize::from(should_report(*error));
         }
         found.ok()
     }
 
-    fn read(&mut self, handle: &OwnedFd) -> Result<(Vec<Found>, Seen), Errno> {
-        let (mut found, mut seen) = (Vec::new(), Seen::default());
+    fn read(&mut self, handle: &OwnedFd) -> Result<(Vec<FoundEntry>, IgnoreFiles), Errno> {
+        let (mut found, mut seen) = (Vec::new(), IgnoreFiles::default());
         let mut entries = RawDir::new(handle, self.listing.spare_capacity_mut());
         while let Some(entry) = entries.next() {
             let entry = match entry {
@@ -224,22 +227,22 @@ impl Growth<'_> {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            if found.len() % UNTIL_ASKED == UNTIL_ASKED - 1 && (self.stop)() {
+            if found.len() % ENTRIES_PER_STOP_CHECK == ENTRIES_PER_STOP_CHECK - 1 && (self.stop)() {
                 self.tree.is_complete = false;
                 break;
             }
-            let kind = facts::kind(kind_of(handle, name, entry.file_type()));
+            let kind = metadata::kind(kind_of(handle, name, entry.file_type()));
             seen.note(name.to_bytes(), kind == FileKind::File);
-            found.push(Found { name: name.to_bytes().to_vec(), kind, is_ignored: false });
+            found.push(FoundEntry { name: name.to_bytes().to_vec(), kind, is_ignored: false });
         }
         Ok((found, seen))
     }
 
-    /// Drops what is closed and ignored files; of an ignored directory it is only shown that it is there.
-    fn judge(&self, bud: &Bud, found: &mut Vec<Found>) {
+    /// Drops closed and ignored files; ignored directories are listed without their contents.
+    fn filter_entries(&self, pending: &PendingDirectory, found: &mut Vec<FoundEntry>) {
         let mut shown = self.prefix.clone();
-        shown.extend_from_slice(&bud.path);
-        if !bud.path.is_empty() {
+        shown.extend_from_slice(&pending.path);
+        if !pending.path.is_empty() {
             shown.push(b'/');
         }
         let base = shown.len();
@@ -250,21 +253,24 @@ impl Growth<'_> {
             let path = shown.get(self.prefix.len()..).unwrap_or_default();
             let is_internal = entry.name == b".git" || path == b".haft/tmp";
             entry.is_ignored = (is_directory && is_internal)
-                || bud.rules.as_ref().is_some_and(|rules| rules.ignore(path, is_directory));
+                || pending.rules.as_ref().is_some_and(|rules| rules.ignore(path, is_directory));
             (is_directory || !entry.is_ignored)
                 && self.grant.permits(Path::new(OsStr::from_bytes(&shown)))
         });
     }
 
-    /// Puts what there is room for among the nodes; returns the directories to go on with.
-    fn add_level(&mut self, listed: Vec<(Bud, Vec<Found>)>) -> Vec<Bud> {
-        let room = self.query.limit.saturating_sub(self.nodes.len());
+    /// Adds the entries that fit the limit to the nodes. Returns the directories to list next.
+    fn add_level(
+        &mut self,
+        listed: Vec<(PendingDirectory, Vec<FoundEntry>)>,
+    ) -> Vec<PendingDirectory> {
+        let remaining = self.query.limit.saturating_sub(self.nodes.len());
         let sizes = || listed.iter().map(|(_, found)| found.len());
-        let share = share_of(room, sizes());
-        // What cannot be shared equally goes to the first that can use it.
-        let mut spare = room.saturating_sub(sizes().map(|size| size.min(share)).sum());
+        let share = share_of(remaining, sizes());
+        // What cannot be divided equally goes to the first directories that can use it.
+        let mut spare = remaining.saturating_sub(sizes().map(|size| size.min(share)).sum());
         let mut next = Vec::new();
-        for (bud, found) in listed {
+        for (pending, found) in listed {
             let extra = usize::from(found.len() > share && spare > 0);
             spare -= extra;
             let share = share.saturating_add(extra);
@@ -273,19 +279,23 @@ impl Growth<'_> {
             for entry in found.into_iter().take(share) {
                 let is_directory = entry.kind == FileKind::Directory;
                 if is_directory && !entry.is_ignored {
-                    let mut path = bud.path.clone();
+                    let mut path = pending.path.clone();
                     if !path.is_empty() {
                         path.push(b'/');
                     }
                     path.extend_from_slice(&entry.name);
-                    next.push(Bud { node: Some(self.nodes.len()), path, rules: bud.rules.clone() });
+                    next.push(PendingDirectory {
+                        node: Some(self.nodes.len()),
+                        path,
+                        rules: pending.rules.clone(),
+                    });
                 }
-                let Found { name, kind, .. } = entry;
-                self.nodes.push(Node { name, kind, is_closed: is_directory, below: 0..0 });
+                let FoundEntry { name, kind, .. } = entry;
+                self.nodes.push(TreeNode { name, kind, is_closed: is_directory, below: 0..0 });
             }
             self.tree.has_more |= !is_whole;
             let end = self.nodes.len();
-            if let Some(node) = bud.node.and_then(|node| self.nodes.get_mut(node)) {
+            if let Some(node) = pending.node.and_then(|node| self.nodes.get_mut(node)) {
                 node.below = first..end;
                 node.is_closed = !is_whole;
             }
@@ -293,7 +303,7 @@ impl Growth<'_> {
         next
     }
 
-    /// The nodes in the order of a listing.
+    /// Returns the nodes in the order of a listing.
     fn arranged(mut self) -> TreeListing {
         let top = self.nodes.iter().map(|node| node.below.start).filter(|start| *start > 0).min();
         let mut ahead: Vec<(usize, PathBuf)> =
@@ -310,20 +320,21 @@ impl Growth<'_> {
     }
 }
 
-/// The most entries of one directory, so that all of a level fit: small ones whole, large ones equally.
-fn share_of(room: usize, sizes: impl Iterator<Item = usize>) -> usize {
+/// Returns the maximum number of entries per directory so that a level fits: small directories
+/// completely, large ones equally.
+fn share_of(remaining: usize, sizes: impl Iterator<Item = usize>) -> usize {
     let mut sizes: Vec<usize> = sizes.collect();
-    if sizes.iter().sum::<usize>() <= room {
+    if sizes.iter().sum::<usize>() <= remaining {
         return usize::MAX;
     }
     sizes.sort_unstable();
-    let mut room = room;
+    let mut remaining = remaining;
     for (at, size) in sizes.iter().enumerate() {
-        let share = room / (sizes.len() - at);
+        let share = remaining / (sizes.len() - at);
         if *size > share {
             return share;
         }
-        room -= size;
+        remaining -= size;
     }
     usize::MAX
 }
@@ -355,8 +366,8 @@ mod tests {
         WalkTree { path: path.into(), depth: 9, skip: None, limit: 1000, ignored: false }
     }
 
-    fn told(tree: &TreeListing) -> Vec<String> {
-        let told = tree.entries.iter().map(|entry| {
+    fn formatted(tree: &TreeListing) -> Vec<String> {
+        let formatted = tree.entries.iter().map(|entry| {
             let mark = match (entry.kind, entry.is_closed) {
                 (FileKind::Directory, true) => "/…",
                 (FileKind::Directory, false) => "/",
@@ -365,13 +376,13 @@ mod tests {
             };
             format!("{}{mark}", entry.path.display())
         });
-        told.collect()
+        formatted.collect()
     }
 
     #[track_caller]
     fn check(files: &ReadFiles, query: &WalkTree, has_more: bool, expected: &[&str]) {
         let tree = files.tree(query, &|| false).expect("a tree");
-        assert_eq!(told(&tree), expected, "{query:?}");
+        assert_eq!(formatted(&tree), expected, "{query:?}");
         assert!(tree.is_complete && tree.unreadable == 0);
         assert_eq!(tree.has_more, has_more);
     }
@@ -408,9 +419,9 @@ mod tests {
         check(&files, &whole("target"), false, &["x"]);
         let query = WalkTree { ignored: true, depth: 2, ..whole(".") };
         let tree = files.tree(&query, &|| false).expect("a tree");
-        let told = told(&tree);
-        assert!(told.contains(&"src/b.log".into()) && told.contains(&"target/x".into()));
-        assert!(told.contains(&".git/…".into()), "{told:?}");
+        let formatted = formatted(&tree);
+        assert!(formatted.contains(&"src/b.log".into()) && formatted.contains(&"target/x".into()));
+        assert!(formatted.contains(&".git/…".into()), "{formatted:?}");
     }
 
     #[test]
@@ -469,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_listed_is_told() {
+    fn what_cannot_be_listed_is_reported() {
         let (_folder, files) = workspace(&["a/1"]);
         let error = files.tree(&whole("a/1"), &|| false).expect_err("a file");
         assert_eq!(error.kind(), ErrorKind::Input);
@@ -478,8 +489,8 @@ mod tests {
     }
 
     #[test]
-    fn room_is_shared_fairly() {
-        for (room, sizes, share) in [
+    fn the_limit_is_shared_fairly() {
+        for (remaining, sizes, share) in [
             (10, &[3, 3][..], usize::MAX),
             (10, &[5, 5], usize::MAX),
             (10, &[100, 2, 1], 7),
@@ -487,7 +498,11 @@ mod tests {
             (1, &[2, 2], 0),
             (0, &[], usize::MAX),
         ] {
-            assert_eq!(share_of(room, sizes.iter().copied()), share, "{sizes:?} in {room}");
+            assert_eq!(
+                share_of(remaining, sizes.iter().copied()),
+                share,
+                "{sizes:?} in {remaining}"
+            );
         }
     }
 }

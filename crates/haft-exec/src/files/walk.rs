@@ -1,10 +1,11 @@
-//! Walks a directory by handles: every directory is opened below its root by the kernel's own confined lookup, and every
-//! file below the handle of its directory, so that nothing that is swapped for a link meanwhile can lead out. Links are
-//! never followed and mounts not entered. What is done with the files is the visitor's.
+//! Walks a directory by handles: the kernel's confined lookup opens every directory below its root,
+//! and every file is opened below the handle of its directory, so that an entry that is replaced by
+//! a link cannot lead out. Links are not followed and mounts not entered. A visitor handles the
+//! files.
 
-mod crew;
 mod globs;
-mod rules;
+mod ignore_rules;
+mod workers;
 
 use std::{
     ffi::{CStr, OsStr},
@@ -28,63 +29,64 @@ use rustix::{
 };
 
 pub(crate) use self::{
-    crew::share,
     globs::Globs,
-    rules::{Rules, Seen},
+    ignore_rules::{IgnoreFiles, IgnoreRules},
+    workers::share,
 };
 use crate::files::{
-    entries::not_a_directory, facts, locate::LastLink, root::Root, workspace::Workspace,
+    entries::not_a_directory, locate::LastLink, metadata, root::Root, workspace::Workspace,
 };
 
-/// How a file is opened: a pipe that was put in its place must not make anybody wait.
+/// Flags for opening a file. A pipe that replaced the file must not block.
 pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
-/// What `getdents64` fills at once; most directories need one call.
+/// Buffer size of one `getdents64` call; most directories need one call.
 const LISTING_BYTES: usize = 64 << 10;
-/// Files between two questions whether to stop.
-const UNTIL_ASKED: usize = 64;
+/// Number of files between two checks whether to stop.
+const FILES_PER_STOP_CHECK: usize = 64;
 /// The same for entries while a directory is listed.
-const UNTIL_ASKED_LISTING: usize = 4096;
+const ENTRIES_PER_STOP_CHECK: usize = 4096;
 
-/// Where a walk begins.
+/// The start of a walk.
 pub(crate) struct Start<'a> {
     pub(crate) root: &'a Root,
-    /// Relative to the root, of plain names; empty for the root itself.
+    /// Relative to the root, with plain names; empty for the root itself.
     pub(crate) path: PathBuf,
     pub(crate) shown: PathBuf,
     pub(crate) kind: FileKind,
 }
 
-/// A walk of a directory and all below it.
-pub(crate) struct Walk<'a> {
+/// A walk of a directory and everything below it.
+pub(crate) struct DirectoryWalk<'a> {
     pub(crate) start: &'a Start<'a>,
     pub(crate) grant: &'a FileGrant,
     pub(crate) stop: ShouldStop<'a>,
-    /// Only files that fit, by their path below the start.
+    /// Only files that match, by their path below the start.
     pub(crate) globs: Option<&'a Globs>,
-    /// What ignore files name, too.
+    /// Includes files that ignore rules exclude.
     pub(crate) ignored: bool,
-    /// Of a directory with more files, others take some.
+    /// In a directory with more files, other workers take some.
     pub(crate) batch: usize,
 }
 
-/// A file on the way. It is listed as a regular file or a link, fits the globs, and the warrant agrees.
-pub(crate) struct Met<'a> {
+/// A visited file. It is listed as a regular file or a link, matches the globs, and the grant
+/// permits it.
+pub(crate) struct VisitedFile<'a> {
     pub(crate) directory: &'a OwnedFd,
     pub(crate) name: &'a CStr,
-    /// As it is called in answers.
+    /// The path as shown in results.
     pub(crate) path: &'a Path,
 }
 
-impl Met<'_> {
-    /// Opens it for reading; not when something is mounted on it.
+impl VisitedFile<'_> {
+    /// Opens it for reading; fails when something is mounted on it.
     pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         match fs::openat2(self.directory, self.name, READ, Mode::empty(), resolve) {
-            // As in `Root`: there is no such call, or a filter does not know it.
+            // As in `Root`: the call does not exist, or a filter does not know it.
             Err(Errno::NOSYS | Errno::PERM) => {
                 fs::openat(self.directory, self.name, READ, Mode::empty())
             }
@@ -93,44 +95,44 @@ impl Met<'_> {
     }
 }
 
-/// What is done with files. Each worker has its own.
-pub(crate) trait Visitor: Send {
-    /// Whether links are met too, as themselves.
-    const MEETS_LINKS: bool;
+/// Handles the files of a walk. Each worker has its own visitor.
+pub(crate) trait FileVisitor: Send {
+    /// True when links are visited too, as links.
+    const VISITS_LINKS: bool;
 
-    /// Looks at a file; breaking off ends the whole walk.
-    fn meet(&mut self, file: &Met<'_>) -> ControlFlow<()>;
+    /// Visits a file; `Break` ends the whole walk.
+    fn visit(&mut self, file: &VisitedFile<'_>) -> ControlFlow<()>;
 }
 
-/// How a walk went.
-pub(crate) struct Walked<V> {
+/// The result of a walk.
+pub(crate) struct WalkResult<V> {
     pub(crate) visitors: Vec<V>,
-    /// False when it was told to stop.
+    /// False when the walk was stopped.
     pub(crate) is_complete: bool,
-    /// How many directories could not be read.
+    /// Number of directories that could not be read.
     pub(crate) unreadable: usize,
 }
 
 impl<'a> Start<'a> {
-    /// Finds where a path leads, if the warrant agrees.
+    /// Resolves a path, if the grant permits it.
     pub(crate) fn find(
         workspace: &'a Workspace,
         path: &Path,
         grant: &FileGrant,
     ) -> Result<Self, ToolError> {
         let mut found = None;
-        let (kind, path, shown) = workspace.at(path, LastLink::Follow, grant, |spot| {
-            let handle = spot.root.open_at(&spot.path, OFlags::PATH)?;
-            found = workspace.roots.iter().position(|root| std::ptr::eq(root, spot.root));
+        let (kind, path, shown) = workspace.at(path, LastLink::Follow, grant, |located| {
+            let handle = located.root.open_at(&located.path, OFlags::PATH)?;
+            found = workspace.roots.iter().position(|root| std::ptr::eq(root, located.root));
             let kind = FileType::from_raw_mode(fs::fstat(&handle)?.st_mode);
-            Ok((facts::kind(kind), spot.path.clone(), spot.shown.clone()))
+            Ok((metadata::kind(kind), located.path.clone(), located.shown.clone()))
         })?;
-        let root = &workspace.roots[found.expect("a spot is below one of the roots")];
+        let root = &workspace.roots[found.expect("a located path is below one of the roots")];
         let path = if path == Path::new(".") { PathBuf::new() } else { path };
         Ok(Self { root, path, shown, kind })
     }
 
-    /// The same, where only a directory will do.
+    /// Resolves a path that must be a directory.
     pub(crate) fn directory(
         workspace: &'a Workspace,
         path: &Path,
@@ -140,7 +142,7 @@ impl<'a> Start<'a> {
         if start.kind != FileKind::Directory {
             return Err(not_a_directory(&start.shown, start.kind));
         }
-        // What is below may be passed over, but a directory that was named must be readable.
+        // Directories below may be skipped, but the start must be readable.
         let opened = start.root.open_at(or_dot(&start.path), OFlags::RDONLY | OFlags::DIRECTORY);
         match opened {
             Ok(_) => Ok(start),
@@ -148,35 +150,35 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// What stands before a path of this root in answers.
+    /// Returns the prefix of this root's paths in results.
     pub(crate) fn prefix(&self) -> Vec<u8> {
         self.root.name.as_ref().map_or(Vec::new(), |name| format!("@{name}/").into_bytes())
     }
 }
 
-/// A part of the work.
+/// A unit of work.
 enum Task {
-    /// A directory that the warrant agreed to.
+    /// A directory that the grant permits.
     Directory {
         path: Vec<u8>,
-        rules: Option<Arc<Rules>>,
+        rules: Option<Arc<IgnoreRules>>,
     },
-    Files(Arc<Folder>, Names),
+    Files(Arc<OpenFolder>, NameList),
 }
 
 /// An open directory.
-struct Folder {
+struct OpenFolder {
     handle: OwnedFd,
     /// Relative to the root.
     path: Vec<u8>,
-    rules: Option<Arc<Rules>>,
+    rules: Option<Arc<IgnoreRules>>,
 }
 
-/// Some names, each with a zero byte at its end, in one piece of memory.
+/// Names in one buffer, each ended by a zero byte.
 #[derive(Default)]
-struct Names(Vec<u8>);
+struct NameList(Vec<u8>);
 
-impl Names {
+impl NameList {
     fn push(&mut self, name: &CStr) {
         self.0.extend_from_slice(name.to_bytes_with_nul());
     }
@@ -191,77 +193,77 @@ impl Names {
     }
 }
 
-struct Worker<V> {
+struct WalkWorker<V> {
     visitor: V,
     listing: Vec<u8>,
-    /// The path of the entry at hand, as it is shown.
+    /// Path of the current entry, as shown.
     shown: Vec<u8>,
-    files: Names,
-    directories: Names,
+    files: NameList,
+    directories: NameList,
     unreadable: usize,
 }
 
-impl<V> Worker<V> {
+impl<V> WalkWorker<V> {
     fn new(visitor: V) -> Self {
         Self {
             visitor,
             listing: Vec::with_capacity(LISTING_BYTES),
             shown: Vec::new(),
-            files: Names::default(),
-            directories: Names::default(),
+            files: NameList::default(),
+            directories: NameList::default(),
             unreadable: 0,
         }
     }
 }
 
-impl Walk<'_> {
-    /// Walks with as many threads as there are cores; `make` makes each one's visitor.
-    pub(crate) fn run<V: Visitor>(&self, make: impl Fn() -> V + Sync) -> Walked<V> {
+impl DirectoryWalk<'_> {
+    /// Walks with as many threads as there are cores; `make` creates each worker's visitor.
+    pub(crate) fn run<V: FileVisitor>(&self, make: impl Fn() -> V + Sync) -> WalkResult<V> {
         let start = self.start;
-        let rules = if self.ignored { None } else { Rules::above(start.root, &start.path) };
+        let rules = if self.ignored { None } else { IgnoreRules::above(start.root, &start.path) };
         let path = start.path.as_os_str().as_bytes().to_vec();
         let prefix = start.prefix();
-        let run = Run {
+        let run = RunningWalk {
             walk: self,
             below: if path.is_empty() { prefix.len() } else { prefix.len() + path.len() + 1 },
             prefix,
             is_stopped: AtomicBool::new(false),
         };
-        let workers = crew::share(
+        let workers = workers::share(
             Task::Directory { path, rules },
-            || Worker::new(make()),
+            || WalkWorker::new(make()),
             |worker, task, new| run.step(worker, task, new),
         );
         let unreadable = workers.iter().map(|worker| worker.unreadable).sum();
         let visitors = workers.into_iter().map(|worker| worker.visitor).collect();
-        Walked { visitors, is_complete: !run.is_stopped.into_inner(), unreadable }
+        WalkResult { visitors, is_complete: !run.is_stopped.into_inner(), unreadable }
     }
 }
 
-/// A walk on its way.
-struct Run<'a> {
-    walk: &'a Walk<'a>,
+/// A walk in progress.
+struct RunningWalk<'a> {
+    walk: &'a DirectoryWalk<'a>,
     prefix: Vec<u8>,
-    /// Where in a shown path that part begins which the globs are about.
+    /// Offset in a shown path where the part begins that the globs match.
     below: usize,
     is_stopped: AtomicBool,
 }
 
-impl Run<'_> {
-    fn step<V: Visitor>(
+impl RunningWalk<'_> {
+    fn step<V: FileVisitor>(
         &self,
-        worker: &mut Worker<V>,
+        worker: &mut WalkWorker<V>,
         task: Task,
         new: &mut Vec<Task>,
     ) -> ControlFlow<()> {
-        self.ask()?;
+        self.check_stop()?;
         match task {
             Task::Directory { path, rules } => self.enter(worker, path, rules, new),
-            Task::Files(folder, names) => self.meet_all(worker, &folder, &names),
+            Task::Files(folder, names) => self.visit_all(worker, &folder, &names),
         }
     }
 
-    fn ask(&self) -> ControlFlow<()> {
+    fn check_stop(&self) -> ControlFlow<()> {
         if !(self.walk.stop)() {
             return ControlFlow::Continue(());
         }
@@ -269,57 +271,59 @@ impl Run<'_> {
         ControlFlow::Break(())
     }
 
-    fn enter<V: Visitor>(
+    fn enter<V: FileVisitor>(
         &self,
-        worker: &mut Worker<V>,
+        worker: &mut WalkWorker<V>,
         path: Vec<u8>,
-        rules: Option<Arc<Rules>>,
+        rules: Option<Arc<IgnoreRules>>,
         new: &mut Vec<Task>,
     ) -> ControlFlow<()> {
-        // By its whole path: an open parent for each waiting directory would be too many handles, and this is one call.
+        // Open it by its whole path: an open parent for each waiting directory would take too many
+        // handles, and this is one call.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let name = Path::new(OsStr::from_bytes(&path));
         let handle = match self.walk.start.root.open_at(or_dot(name), flags) {
             Ok(handle) => handle,
             Err(error) => {
-                if is_worth_telling(error) {
+                if should_report(error) {
                     worker.unreadable += 1;
                 }
                 return ControlFlow::Continue(());
             }
         };
-        let mut folder = Folder { handle, path, rules };
+        let mut folder = OpenFolder { handle, path, rules };
         let seen = self.list(worker, &folder.handle);
         if !self.walk.ignored && seen.any() {
             let length = folder.path.len();
-            folder.rules = Rules::with(folder.rules.take(), &folder.handle, seen, length);
+            folder.rules = IgnoreRules::with(folder.rules.take(), &folder.handle, seen, length);
         }
         self.queue_directories(worker, &folder, new);
         let files = mem::take(&mut worker.files);
         let (folder, files) = self.split(folder, files, new);
-        let flow = self.meet_all(worker, &folder, &files);
+        let flow = self.visit_all(worker, &folder, &files);
         worker.files = files;
         flow
     }
 
-    /// Reads the directory: names of files that could fit, of directories, and which ignore files there are.
-    fn list<V: Visitor>(&self, worker: &mut Worker<V>, handle: &OwnedFd) -> Seen {
-        let Worker { listing, files, directories, unreadable, .. } = worker;
+    /// Reads a directory: the names of files that may match, of directories, and of its ignore
+    /// files.
+    fn list<V: FileVisitor>(&self, worker: &mut WalkWorker<V>, handle: &OwnedFd) -> IgnoreFiles {
+        let WalkWorker { listing, files, directories, unreadable, .. } = worker;
         files.0.clear();
         directories.0.clear();
-        let mut seen = Seen::default();
+        let mut seen = IgnoreFiles::default();
         let mut entries = RawDir::new(handle, listing.spare_capacity_mut());
         let mut listed = 0_usize;
         while let Some(entry) = entries.next() {
             listed += 1;
-            if listed.is_multiple_of(UNTIL_ASKED_LISTING) && self.ask().is_break() {
+            if listed.is_multiple_of(ENTRIES_PER_STOP_CHECK) && self.check_stop().is_break() {
                 break;
             }
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(Errno::INTR) => continue,
                 Err(error) => {
-                    *unreadable += usize::from(is_worth_telling(error));
+                    *unreadable += usize::from(should_report(error));
                     break;
                 }
             };
@@ -331,8 +335,8 @@ impl Run<'_> {
                 kind @ (FileType::RegularFile | FileType::Symlink) => {
                     let is_file = kind == FileType::RegularFile;
                     seen.note(name.to_bytes(), is_file);
-                    let fits = |globs: &Globs| globs.fit_name(name.to_bytes());
-                    if (is_file || V::MEETS_LINKS) && self.walk.globs.is_none_or(fits) {
+                    let fits = |globs: &Globs| globs.may_match_name(name.to_bytes());
+                    if (is_file || V::VISITS_LINKS) && self.walk.globs.is_none_or(fits) {
                         files.push(name);
                     }
                 }
@@ -342,10 +346,10 @@ impl Run<'_> {
         seen
     }
 
-    fn queue_directories<V: Visitor>(
+    fn queue_directories<V: FileVisitor>(
         &self,
-        worker: &mut Worker<V>,
-        folder: &Folder,
+        worker: &mut WalkWorker<V>,
+        folder: &OpenFolder,
         new: &mut Vec<Task>,
     ) {
         let base = self.go_to(&mut worker.shown, folder);
@@ -354,7 +358,7 @@ impl Run<'_> {
             worker.shown.extend_from_slice(name.to_bytes());
             let path = worker.shown.get(self.prefix.len()..).unwrap_or_default();
             let below = worker.shown.get(self.below..).unwrap_or_default();
-            let is_wanted = self.walk.globs.is_none_or(|globs| globs.reach_into(below))
+            let is_wanted = self.walk.globs.is_none_or(|globs| globs.may_match_below(below))
                 && !folder.rules.as_ref().is_some_and(|rules| rules.ignore(path, true));
             let shown = Path::new(OsStr::from_bytes(&worker.shown));
             if is_wanted && self.walk.grant.permits(shown) {
@@ -363,12 +367,17 @@ impl Run<'_> {
         }
     }
 
-    /// Of many files all but the first batch go to whoever has time. They are queued last, so taken first: the handle is
-    /// not kept open for long.
-    fn split(&self, folder: Folder, files: Names, new: &mut Vec<Task>) -> (Arc<Folder>, Names) {
+    /// Puts all files but the first batch into the queue for other workers. They are queued last
+    /// and taken first, so the handle is not kept open for long.
+    fn split(
+        &self,
+        folder: OpenFolder,
+        files: NameList,
+        new: &mut Vec<Task>,
+    ) -> (Arc<OpenFolder>, NameList) {
         let folder = Arc::new(folder);
-        let mut first = Names::default();
-        let mut batch = Names::default();
+        let mut first = NameList::default();
+        let mut batch = NameList::default();
         for (at, name) in files.iter().enumerate() {
             if at > 0 && at % self.walk.batch == 0 {
                 let full = mem::take(&mut batch);
@@ -387,35 +396,35 @@ impl Run<'_> {
         (folder, first)
     }
 
-    fn meet_all<V: Visitor>(
+    fn visit_all<V: FileVisitor>(
         &self,
-        worker: &mut Worker<V>,
-        folder: &Folder,
-        names: &Names,
+        worker: &mut WalkWorker<V>,
+        folder: &OpenFolder,
+        names: &NameList,
     ) -> ControlFlow<()> {
         let base = self.go_to(&mut worker.shown, folder);
         for (at, name) in names.iter().enumerate() {
-            if at % UNTIL_ASKED == UNTIL_ASKED - 1 {
-                self.ask()?;
+            if at % FILES_PER_STOP_CHECK == FILES_PER_STOP_CHECK - 1 {
+                self.check_stop()?;
             }
             worker.shown.truncate(base);
             worker.shown.extend_from_slice(name.to_bytes());
             let path = worker.shown.get(self.prefix.len()..).unwrap_or_default();
             let below = worker.shown.get(self.below..).unwrap_or_default();
             let shown = Path::new(OsStr::from_bytes(&worker.shown));
-            // The warrant last: it is dear.
-            let is_wanted = self.walk.globs.is_none_or(|globs| globs.fit(below))
+            // Check the grant last; it is the expensive check.
+            let is_wanted = self.walk.globs.is_none_or(|globs| globs.matches(below))
                 && !folder.rules.as_ref().is_some_and(|rules| rules.ignore(path, false));
             if is_wanted && self.walk.grant.permits(shown) {
-                let met = Met { directory: &folder.handle, name, path: shown };
-                worker.visitor.meet(&met)?;
+                let file = VisitedFile { directory: &folder.handle, name, path: shown };
+                worker.visitor.visit(&file)?;
             }
         }
         ControlFlow::Continue(())
     }
 
-    /// Puts a directory's path into the buffer; returns where names go.
-    fn go_to(&self, shown: &mut Vec<u8>, folder: &Folder) -> usize {
+    /// Writes a directory's path into the buffer. Returns the offset for names.
+    fn go_to(&self, shown: &mut Vec<u8>, folder: &OpenFolder) -> usize {
         shown.clear();
         shown.extend_from_slice(&self.prefix);
         shown.extend_from_slice(&folder.path);
@@ -426,17 +435,18 @@ impl Run<'_> {
     }
 }
 
-/// The path itself, or a dot for the empty one, which the kernel does not take.
+/// Returns the path, or a dot for the empty one, which the kernel does not accept.
 pub(crate) fn or_dot(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
-/// What is gone or no longer what it was is nobody's concern, and mounts are passed over on purpose.
-pub(crate) fn is_worth_telling(error: Errno) -> bool {
+/// Returns false for entries that were removed or replaced during the walk, and for mounts, which
+/// are skipped on purpose.
+pub(crate) fn should_report(error: Errno) -> bool {
     !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV)
 }
 
-/// Some file systems do not say in the listing what an entry is.
+/// Some file systems do not report the kind of an entry in the listing.
 pub(crate) fn kind_of(directory: &OwnedFd, name: &CStr, listed: FileType) -> FileType {
     match listed {
         FileType::Unknown => fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -495,7 +505,7 @@ mod tests {
                 limit: 10,
                 ignored: false,
             };
-            // Nothing here may panic before the other thread is told to end.
+            // Nothing here may panic before the other thread is stopped.
             let mut leaks = 0;
             for _ in 0..500 {
                 let is_secret = |path: &Path| path.ends_with("secret");

@@ -1,5 +1,5 @@
-//! The workspace and the further roots a person added: the one [`Disk`] there is. Each method finds the place, asks the
-//! warrant about it, and opens it by handle.
+//! The workspace and the additional roots of the user: the only implementation of [`Disk`]. Each
+//! method resolves the path, checks it with the grant, and opens it by handle.
 
 use std::{
     io,
@@ -24,44 +24,45 @@ use rustix::{
 };
 
 use crate::files::{
-    change, entries, facts, find, grep,
-    locate::{LastLink, Place, locate, look_for, start},
-    near,
-    open_file::Handle,
+    change, entries, find, grep,
+    locate::{LastLink, PathLocation, locate, locate_and_probe, start},
+    metadata, not_found,
+    open_file::FileHandle,
     root::Root,
     survey, tree,
 };
 
-/// While somebody keeps swapping links under us, a path is looked up again this often.
-pub(crate) const MOST_TRIES: usize = 64;
-/// Others hold a directory for the milliseconds of a write; whoever takes longer is stuck.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Maximum number of lookups of a path while another process keeps replacing links in it.
+pub(crate) const MAX_TRIES: usize = 64;
+/// Another process locks a directory for the milliseconds of a write; one that takes longer hangs.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The directories that tools work in.
 pub struct Workspace {
     pub(crate) roots: Vec<Root>,
     lines: LineIndexes,
-    /// How long a directory that another change holds is waited for.
-    pub(crate) patience: Duration,
-    /// Until when nobody tries to look at all files again: there were too many for the time there was.
-    pub(crate) too_many_until: Mutex<Option<Instant>>,
-    /// Where the person stands, below the workspace.
-    pub(crate) standing: Option<PathBuf>,
+    /// Maximum wait for a directory that another change has locked.
+    pub(crate) lock_timeout: Duration,
+    /// No scan of all files is tried before this time, because the last one took too long.
+    pub(crate) scan_paused_until: Mutex<Option<Instant>>,
+    /// The user's current directory, below the workspace.
+    pub(crate) current_directory: Option<PathBuf>,
 }
 
-/// A place below a root that the warrant agreed to.
-pub(crate) struct Spot<'a> {
+/// A path below a root that the grant permits.
+pub(crate) struct LocatedPath<'a> {
     pub(crate) root: &'a Root,
     /// Plain names, relative to the root; empty for the root itself.
     pub(crate) path: PathBuf,
-    /// How it is called in messages and answers.
+    /// The path as shown in messages and results.
     pub(crate) shown: PathBuf,
-    /// What was there when the path was looked up, if that was seen.
+    /// The file type, if the lookup determined it.
     pub(crate) seen: Option<FileType>,
 }
 
 impl Workspace {
-    /// Opens the directory that tools work in. Leftovers of writes that a crash interrupted are removed.
+    /// Opens the directory that tools work in, and removes leftovers of writes that a crash
+    /// interrupted.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -71,20 +72,21 @@ impl Workspace {
         Ok(Self {
             roots: vec![root],
             lines: LineIndexes::default(),
-            patience: LONGEST_WAIT,
-            too_many_until: Mutex::default(),
-            standing: None,
+            lock_timeout: LOCK_TIMEOUT,
+            scan_paused_until: Mutex::default(),
+            current_directory: None,
         })
     }
 
-    /// Says where a person stands. Paths stay relative to the workspace, but one that was meant from there is recognised
-    /// when it leads to nothing.
-    pub fn stand_in(&mut self, directory: &Path) {
+    /// Sets the user's current directory. Paths stay relative to the workspace, but a missing path
+    /// that exists below this directory is recognised.
+    pub fn set_current_directory(&mut self, directory: &Path) {
         let below = directory.strip_prefix(&self.roots[0].path).ok();
-        self.standing = below.filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned);
+        self.current_directory =
+            below.filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned);
     }
 
-    /// Adds a directory elsewhere, whose files are called `@name/…`; returns its real path.
+    /// Adds another directory, whose files are called `@name/…`, and returns its real path.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -96,40 +98,40 @@ impl Workspace {
         Ok(real)
     }
 
-    /// Where a path leads, if that is in the workspace and the warrant agrees.
-    pub(crate) fn spot(
+    /// Resolves a path that must be inside the workspace and permitted by the grant.
+    pub(crate) fn located(
         &self,
         path: &Path,
         last: LastLink,
         grant: &FileGrant,
-    ) -> Result<Spot<'_>, ToolError> {
-        match look_for(&self.roots, path, last)? {
-            (Place::Inside { root, path }, seen) => {
+    ) -> Result<LocatedPath<'_>, ToolError> {
+        match locate_and_probe(&self.roots, path, last)? {
+            (PathLocation::Inside { root, path }, seen) => {
                 let root = &self.roots[root];
                 let shown = root.shown(&path);
                 grant.check(&shown)?;
                 let path = if path.as_os_str().is_empty() { PathBuf::from(".") } else { path };
-                Ok(Spot { root, path, shown, seen })
+                Ok(LocatedPath { root, path, shown, seen })
             }
-            (Place::Outside(real), _) => Err(self.outside(path, &real)),
+            (PathLocation::Outside(real), _) => Err(self.outside(path, &real)),
         }
     }
 
-    /// The place of a path as it is shown, which has no links and no dots.
-    fn known_spot(&self, shown: &Path) -> Option<Spot<'_>> {
+    /// Splits a shown path, which has no links and no dots.
+    fn split_shown(&self, shown: &Path) -> Option<LocatedPath<'_>> {
         let (root, path) = start(&self.roots, shown).ok()?;
-        Some(Spot { root: &self.roots[root], path, shown: shown.to_owned(), seen: None })
+        Some(LocatedPath { root: &self.roots[root], path, shown: shown.to_owned(), seen: None })
     }
 
-    /// A directory to start programs in: its handle, and its absolute path for those who need one.
+    /// Opens a directory in which a program starts. Returns its handle and its absolute path.
     ///
     /// # Errors
-    /// As opening a file there.
+    /// As when opening a file there.
     pub(crate) fn directory(&self, path: &Path) -> Result<(OwnedFd, PathBuf), ToolError> {
-        let found = self.at(path, LastLink::Follow, &FileGrant::none(), |spot| {
-            let handle = spot.root.open_at(&spot.path, OFlags::PATH)?;
-            let is_directory = facts::of(&handle, &spot.shown)?.kind == FileKind::Directory;
-            Ok(is_directory.then(|| (handle, spot.root.path.join(&spot.path))))
+        let found = self.at(path, LastLink::Follow, &FileGrant::none(), |located| {
+            let handle = located.root.open_at(&located.path, OFlags::PATH)?;
+            let is_directory = metadata::of(&handle, &located.shown)?.kind == FileKind::Directory;
+            Ok(is_directory.then(|| (handle, located.root.path.join(&located.path))))
         })?;
         found.ok_or_else(|| {
             ToolError::input(format!("`{}` is not a directory", path.display()))
@@ -137,33 +139,33 @@ impl Workspace {
         })
     }
 
-    /// What is no path at all stays as it is: opening it will say what is wrong with it.
+    /// An invalid path stays as it is: opening it will report the error.
     fn real(&self, path: &Path, last: LastLink) -> PathBuf {
         match locate(&self.roots, path, last) {
-            Ok(Place::Inside { root, path }) => self.roots[root].shown(&path),
-            Ok(Place::Outside(path)) => path,
+            Ok(PathLocation::Inside { root, path }) => self.roots[root].shown(&path),
+            Ok(PathLocation::Outside(path)) => path,
             Err(_) => path.to_owned(),
         }
     }
 
-    /// Does something with a path, again when a link was put into it between the look and the deed.
+    /// Runs an operation on a path, and retries when a link was put into the path after the lookup.
     pub(crate) fn at<T>(
         &self,
         path: &Path,
         last: LastLink,
         grant: &FileGrant,
-        mut work: impl FnMut(&Spot<'_>) -> Result<T, Errno>,
+        mut work: impl FnMut(&LocatedPath<'_>) -> Result<T, Errno>,
     ) -> Result<T, ToolError> {
-        for _ in 0..MOST_TRIES {
-            let spot = self.spot(path, last, grant)?;
-            match work(&spot) {
+        for _ in 0..MAX_TRIES {
+            let located = self.located(path, last, grant)?;
+            match work(&located) {
                 Err(Errno::LOOP | Errno::AGAIN | Errno::INTR) => {}
-                Err(error) => return Err(self.failure(&spot.shown, error, grant)),
+                Err(error) => return Err(self.failure(&located.shown, error, grant)),
                 Ok(done) => return Ok(done),
             }
         }
-        Err(ToolError::conflict(format!("`{}` is being moved about by somebody", path.display()))
-            .hint("call again when it has come to rest"))
+        Err(ToolError::conflict(format!("`{}` keeps changing", path.display()))
+            .hint("retry when no other process is renaming it"))
     }
 
     fn outside(&self, named: &Path, real: &Path) -> ToolError {
@@ -187,38 +189,37 @@ impl Workspace {
         ToolError::denied(message).hint(hint)
     }
 
-    /// What the system says, in our words. The path is the real one.
+    /// Converts a system error. The path is the real one.
     pub(crate) fn failure(&self, shown: &Path, error: Errno, grant: &FileGrant) -> ToolError {
         let path = shown.display();
         match error {
-            Errno::NOENT | Errno::NOTDIR => near::not_found(self, shown, grant),
+            Errno::NOENT | Errno::NOTDIR => not_found::not_found(self, shown, grant),
             Errno::ACCESS | Errno::PERM => {
-                ToolError::denied(format!("the file system does not permit this with `{path}`"))
-                    .hint("have its owner change the permissions, or leave it alone")
+                ToolError::denied(format!("permission denied: `{path}`"))
+                    .hint("its owner can change the permissions")
             }
             Errno::XDEV => ToolError::denied(format!(
-                "`{path}` lies on another file system that is mounted inside the workspace"
+                "`{path}` is on another file system that is mounted inside the workspace"
             ))
             .hint("a person can add its folder under [roots] in their config"),
             Errno::NAMETOOLONG => ToolError::input(format!("`{path}` has a name that is too long"))
-                .hint("names have at most 255 bytes"),
+                .hint("names have at max 255 bytes"),
             Errno::NOSPC | Errno::DQUOT => {
-                ToolError::unavailable(format!("there is no space left for `{path}`"))
-                    .hint("nothing was changed; make room and call again")
+                ToolError::unavailable(format!("no space left on the device for `{path}`"))
+                    .hint("nothing was changed; free some space and retry")
             }
             Errno::FBIG => {
-                ToolError::unavailable(format!("the system takes no file of the size of `{path}`"))
-                    .hint("nothing was changed; write less, or have the limit raised")
+                ToolError::unavailable(format!("`{path}` would exceed the maximum file size"))
+                    .hint("nothing was changed; write less, or raise the limit")
             }
             Errno::ROFS => ToolError::denied(format!("`{path}` is on a read-only file system"))
                 .hint("write elsewhere"),
             Errno::MFILE | Errno::NFILE => {
-                ToolError::unavailable(format!("too many files are open to open `{path}`"))
-                    .hint("call again later, or raise the limit with `ulimit -n`")
+                ToolError::unavailable(format!("too many open files to open `{path}`"))
+                    .hint("retry later, or raise the limit with `ulimit -n`")
             }
             Errno::BUSY | Errno::TXTBSY => {
-                ToolError::unavailable(format!("the system is using `{path}`"))
-                    .hint("call again later, or leave it alone")
+                ToolError::unavailable(format!("`{path}` is busy")).hint("retry later")
             }
             Errno::ISDIR => haft_core::files::is_directory(shown),
             other => {
@@ -230,34 +231,38 @@ impl Workspace {
 
 impl Disk for Workspace {
     fn open(&self, path: &Path, grant: &FileGrant) -> Result<Opened, ToolError> {
-        if let Some(real) = grant.seen_file(path)
-            && let Some(spot) = self.known_spot(real)
+        if let Some(real) = grant.resolved_file(path)
+            && let Some(located) = self.split_shown(real)
         {
-            grant.check(&spot.shown)?;
-            // Whatever has come in its place since, the long way tells.
-            if let Ok(opened @ (_, FileMetadata { kind: FileKind::File, .. })) = read_at(&spot) {
+            grant.check(&located.shown)?;
+            // If the file was replaced since, the full lookup below handles it.
+            if let Ok(opened @ (_, FileMetadata { kind: FileKind::File, .. })) = read_at(&located) {
                 return self::opened(opened);
             }
         }
-        let handle = self.at(path, LastLink::Follow, grant, |spot| {
-            // First without opening: a device may act, and a pipe wait, when it is opened.
-            if spot.seen.is_none_or(|seen| !seen.is_file()) {
-                let facts = facts::of(&spot.root.open_at(&spot.path, OFlags::PATH)?, &spot.shown)?;
-                match facts.kind {
+        let handle = self.at(path, LastLink::Follow, grant, |located| {
+            // Check the type first: opening a device may have effects, and opening a pipe may
+            // block.
+            if located.seen.is_none_or(|seen| !seen.is_file()) {
+                let metadata = metadata::of(
+                    &located.root.open_at(&located.path, OFlags::PATH)?,
+                    &located.shown,
+                )?;
+                match metadata.kind {
                     FileKind::File => {}
-                    // It was none when the path was looked up.
+                    // It was not a link when the path was looked up.
                     FileKind::Link => return Err(Errno::LOOP),
-                    _ => return Ok((None, facts)),
+                    _ => return Ok((None, metadata)),
                 }
             }
-            read_at(spot)
+            read_at(located)
         })?;
         opened(handle)
     }
 
     fn metadata(&self, path: &Path, grant: &FileGrant) -> Result<FileMetadata, ToolError> {
-        self.at(path, LastLink::Keep, grant, |spot| {
-            facts::of(&spot.root.open_at(&spot.path, OFlags::PATH)?, &spot.shown)
+        self.at(path, LastLink::Keep, grant, |located| {
+            metadata::of(&located.root.open_at(&located.path, OFlags::PATH)?, &located.shown)
         })
     }
 
@@ -294,11 +299,11 @@ impl Disk for Workspace {
 
     fn scan(
         &self,
-        most: usize,
+        max: usize,
         grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<WorkspaceScan, ToolError> {
-        survey::survey(self, most, grant, stop)
+        survey::survey(self, max, grant, stop)
     }
 
     fn change(
@@ -311,7 +316,7 @@ impl Disk for Workspace {
     }
 
     fn path_state(&self, path: &Path, grant: &FileGrant) -> Result<PathState, ToolError> {
-        change::image(self, path, grant)
+        change::path_state(self, path, grant)
     }
 
     fn restore(&self, steps: &[PathRestore], grant: &FileGrant) -> Result<(), ToolError> {
@@ -347,8 +352,8 @@ impl Disk for Workspace {
         mode: u32,
         grant: &FileGrant,
     ) -> Result<(), ToolError> {
-        self.at(path, LastLink::Keep, grant, |spot| {
-            let handle = spot.root.open_at(&spot.path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        self.at(path, LastLink::Keep, grant, |located| {
+            let handle = located.root.open_at(&located.path, OFlags::RDONLY | OFlags::DIRECTORY)?;
             rustix::fs::fchmod(&handle, rustix::fs::Mode::from_raw_mode(mode & 0o3777))
         })
     }
@@ -358,40 +363,42 @@ impl Disk for Workspace {
     }
 }
 
-/// Opens what is no link to be read, without waiting for anybody at the other end.
-fn read_at(spot: &Spot<'_>) -> Result<(Option<OwnedFd>, FileMetadata), Errno> {
+/// Opens an entry that is not a link for reading, without waiting for the other end of a pipe.
+fn read_at(located: &LocatedPath<'_>) -> Result<(Option<OwnedFd>, FileMetadata), Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let handle = spot.root.open_at(&spot.path, flags)?;
-    let facts = facts::of(&handle, &spot.shown)?;
-    Ok((Some(handle), facts))
+    let handle = located.root.open_at(&located.path, flags)?;
+    let metadata = metadata::of(&handle, &located.shown)?;
+    Ok((Some(handle), metadata))
 }
 
-/// A regular file or a directory; of everything else only the sort is told.
+/// Returns a regular file or a directory, and an error that names the kind for everything else.
 pub(crate) fn opened(
-    (handle, facts): (Option<OwnedFd>, FileMetadata),
+    (handle, metadata): (Option<OwnedFd>, FileMetadata),
 ) -> Result<Opened, ToolError> {
-    match (handle, facts.kind) {
-        (Some(handle), FileKind::File) => Ok(Opened::File(Handle::new(handle, facts))),
-        (_, FileKind::Directory) => Ok(Opened::Directory(facts.path)),
-        (_, kind) => Err(not_regular(&facts.path, kind)),
+    match (handle, metadata.kind) {
+        (Some(handle), FileKind::File) => Ok(Opened::File(FileHandle::new(handle, metadata))),
+        (_, FileKind::Directory) => Ok(Opened::Directory(metadata.path)),
+        (_, kind) => Err(not_regular(&metadata.path, kind)),
     }
 }
 
 pub(crate) fn not_regular(path: &Path, kind: FileKind) -> ToolError {
     let message = format!("`{}` is a {}, not a regular file", path.display(), kind.name());
-    ToolError::new(ErrorKind::Unsupported, message).hint("only regular files are read and changed")
+    ToolError::new(ErrorKind::Unsupported, message)
+        .hint("only regular files can be read and changed")
 }
 
 impl ResolvePath for Workspace {
     fn resolve_file(&self, path: &Path) -> (PathBuf, bool) {
-        match look_for(&self.roots, path, LastLink::Follow) {
-            Ok((Place::Inside { root, path }, seen)) => {
+        match locate_and_probe(&self.roots, path, LastLink::Follow) {
+            Ok((PathLocation::Inside { root, path }, seen)) => {
                 let shown = self.roots[root].shown(&path);
-                // A folder of the workspace may be called as a root is shown; then the name alone does not tell.
+                // A folder of the workspace may have a name that looks like a root; then the name
+                // alone is ambiguous.
                 let is_clear = root > 0 || !shown.as_os_str().as_bytes().starts_with(b"@");
                 (shown, is_clear && seen.is_some_and(FileType::is_file))
             }
-            Ok((Place::Outside(path), _)) => (path, false),
+            Ok((PathLocation::Outside(path), _)) => (path, false),
             Err(_) => (path.to_owned(), false),
         }
     }
@@ -409,7 +416,7 @@ impl ResolvePath for Workspace {
         directory: &Path,
         enters: &dyn Fn(&Path) -> SearchStep,
     ) -> Option<Vec<PathBuf>> {
-        /// Looking must not take longer than the command.
+        /// Looking up entries must not take longer than the command.
         const MAX_ENTRIES: usize = 20_000;
         let start = match directory.is_absolute() {
             true => directory.to_owned(),
@@ -420,7 +427,7 @@ impl ResolvePath for Workspace {
         while let Some(folder) = folders.pop() {
             let entries = match std::fs::read_dir(&folder) {
                 Ok(entries) => entries,
-                // A file, or nothing at all: there is nothing below.
+                // A file, or nothing: there is nothing below.
                 Err(error) if is_no_folder(&error) => continue,
                 Err(_) => return None,
             };
@@ -434,7 +441,7 @@ impl ResolvePath for Workspace {
                 if found.len() > MAX_ENTRIES {
                     return None;
                 }
-                // Links of a whole tree are resolved, not entered: they may lead round in circles.
+                // Links of a whole tree are resolved but not entered: they may form loops.
                 let is_folder = match entry {
                     SearchStep::IncludeAndFollow => path.is_dir(),
                     _ => std::fs::symlink_metadata(&path).ok()?.is_dir(),

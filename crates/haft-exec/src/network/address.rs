@@ -1,24 +1,24 @@
-//! Which addresses are never talked to: everything that is not the open internet, in every way of writing it down. Names
-//! are no matter here; what is judged is what would be connected to.
+//! The addresses that the client never connects to: everything outside the public internet, in
+//! every notation. Names do not matter here; the address of the connection is checked.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What closes an address, in words; `None` when it is one of the open internet.
-pub(super) fn closed(address: IpAddr) -> Option<&'static str> {
+/// Returns why an address is blocked; `None` for a public address.
+pub(super) fn block_reason(address: IpAddr) -> Option<&'static str> {
     match address {
-        IpAddr::V4(address) => closed_v4(address),
-        IpAddr::V6(address) => closed_v6(address),
+        IpAddr::V4(address) => v4_block_reason(address),
+        IpAddr::V6(address) => v6_block_reason(address),
     }
 }
 
-/// A range of addresses: its beginning, how many bits of it count, and what it is for.
+/// A range of addresses: its beginning, the number of significant bits, and a description.
 type Range<T> = (T, u8, &'static str);
 
 const fn v4(a: u8, b: u8, c: u8, d: u8) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
-/// By the registry of special addresses, and two that clouds answer questions about the machine at.
+/// From the registry of special addresses, plus two addresses of cloud metadata services.
 const V4: [Range<u32>; 19] = [
     (v4(0, 0, 0, 0), 8, "an address of this network"),
     (v4(10, 0, 0, 0), 8, "a private address"),
@@ -41,7 +41,7 @@ const V4: [Range<u32>; 19] = [
     (v4(240, 0, 0, 0), 4, "a reserved or broadcast address"),
 ];
 
-fn closed_v4(address: Ipv4Addr) -> Option<&'static str> {
+fn v4_block_reason(address: Ipv4Addr) -> Option<&'static str> {
     let bits = u32::from(address);
     let is_in = |(start, length, _): &&Range<u32>| (bits ^ start) >> (32 - u32::from(*length)) == 0;
     V4.iter().find(is_in).map(|(_, _, what)| *what)
@@ -51,10 +51,10 @@ const fn v6(a: u16, b: u16, c: u16) -> u128 {
     ((a as u128) << 112) | ((b as u128) << 96) | ((c as u128) << 80)
 }
 
-/// By the registry of special addresses. The old relays (2002::/16) and the well-known prefix of translators are judged by
-/// the address in them.
+/// From the registry of special addresses. Old relays (2002::/16) and the well-known prefix of
+/// translators are checked by the address that they embed.
 const V6: [Range<u128>; 9] = [
-    (v6(0x0100, 0, 0), 64, "an address that leads nowhere"),
+    (v6(0x0100, 0, 0), 64, "a discard-only address"),
     (v6(0x2001, 0, 0), 23, "an address for protocols"),
     (v6(0x2001, 0x0db8, 0), 32, "an address for documentation"),
     (v6(0x3fff, 0, 0), 20, "an address for documentation"),
@@ -65,7 +65,7 @@ const V6: [Range<u128>; 9] = [
     (v6(0xff00, 0, 0), 8, "a multicast address"),
 ];
 
-fn closed_v6(address: Ipv6Addr) -> Option<&'static str> {
+fn v6_block_reason(address: Ipv6Addr) -> Option<&'static str> {
     if address.is_unspecified() {
         return Some("an address of this network");
     }
@@ -73,31 +73,31 @@ fn closed_v6(address: Ipv6Addr) -> Option<&'static str> {
         return Some("this machine");
     }
     match embedded(address) {
-        // Nothing but another way to write that address, or to translate to it.
-        Embedded::Same(inner) => closed_v4(inner),
-        Embedded::Within(inner) => closed_v4(inner).or_else(|| closed_by_range(address)),
-        Embedded::Nothing => closed_by_range(address),
+        // Only another notation for that address, or a translation to it.
+        Embedded::Same(inner) => v4_block_reason(inner),
+        Embedded::Within(inner) => v4_block_reason(inner).or_else(|| range_block_reason(address)),
+        Embedded::Nothing => range_block_reason(address),
     }
 }
 
-fn closed_by_range(address: Ipv6Addr) -> Option<&'static str> {
+fn range_block_reason(address: Ipv6Addr) -> Option<&'static str> {
     let bits = u128::from(address);
     let is_in =
         |(start, length, _): &&Range<u128>| (bits ^ start) >> (128 - u32::from(*length)) == 0;
     if let Some((_, _, what)) = V6.iter().find(is_in) {
         return Some(what);
     }
-    // Nothing else is given out as an address of the internet: not the compatible form, nor the prefix by which networks
-    // translate for themselves.
-    (bits >> 125 != 1).then_some("an address that is not given out")
+    // No other range is assigned as public: neither the compatible form nor prefixes for local
+    // translation.
+    (bits >> 125 != 1).then_some("an unassigned address")
 }
 
-/// The address of the other kind that one of this kind has in it.
+/// The IPv4 address that an IPv6 address embeds.
 enum Embedded {
     Nothing,
-    /// It stands for that address.
+    /// It is equivalent to that address.
     Same(Ipv4Addr),
-    /// It leads there by way of a network of its own.
+    /// It leads to that address through another network.
     Within(Ipv4Addr),
 }
 
@@ -110,7 +110,7 @@ fn embedded(address: Ipv6Addr) -> Embedded {
         }
         // 6to4.
         [0x2002, high, low, ..] => Embedded::Within(pair(high, low)),
-        // ISATAP, under any prefix.
+        // ISATAP, with any prefix.
         [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => Embedded::Within(pair(high, low)),
         _ => Embedded::Nothing,
     }
@@ -123,10 +123,15 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(addresses: &[&str], is_closed: bool) {
+    fn check(addresses: &[&str], is_blocked: bool) {
         for text in addresses {
             let address: IpAddr = text.parse().expect("an address");
-            assert_eq!(closed(address).is_some(), is_closed, "{text}: {:?}", closed(address));
+            assert_eq!(
+                block_reason(address).is_some(),
+                is_blocked,
+                "{text}: {:?}",
+                block_reason(address)
+            );
         }
     }
 
@@ -183,7 +188,7 @@ mod tests {
                 "::ffff:0:8.8.8.8",
                 "64:ff9b:1::8.8.8.8",
                 "64:ff9b:0:0:0:1:808:808",
-                // Closed themselves, whatever address they have in them.
+                // Blocked themselves, whatever address they embed.
                 "fd00::5efe:8.8.8.8",
                 "fe80::5efe:8.8.8.8",
                 "fe80::200:5efe:808:808",
@@ -235,7 +240,7 @@ mod tests {
 
     #[test]
     fn an_address_in_another_is_judged_too() {
-        for (inner, is_closed) in [("127.0.0.1", true), ("10.1.2.3", true), ("8.8.8.8", false)] {
+        for (inner, is_blocked) in [("127.0.0.1", true), ("10.1.2.3", true), ("8.8.8.8", false)] {
             let v4: Ipv4Addr = inner.parse().expect("an address");
             let [a, b, c, d] = v4.octets();
             let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
@@ -246,7 +251,7 @@ mod tests {
                 format!("2a00:1::5efe:{v4}"),
             ];
             for form in &forms {
-                check(&[form], is_closed);
+                check(&[form], is_blocked);
             }
         }
     }
@@ -258,9 +263,9 @@ mod tests {
             let is_private = v4.is_private() || v4.is_loopback() || v4.is_link_local() || v4.is_multicast()
                 || v4.is_broadcast() || v4.is_unspecified() || v4.is_documentation();
             if is_private {
-                prop_assert!(closed(v4.into()).is_some());
-                prop_assert!(closed(v4.to_ipv6_mapped().into()).is_some());
-                prop_assert!(closed(v4.to_ipv6_compatible().into()).is_some());
+                prop_assert!(block_reason(v4.into()).is_some());
+                prop_assert!(block_reason(v4.to_ipv6_mapped().into()).is_some());
+                prop_assert!(block_reason(v4.to_ipv6_compatible().into()).is_some());
             }
         }
     }

@@ -1,4 +1,5 @@
-//! The local services that a person has opened: hosts, addresses and networks, each with a port or with all of them.
+//! The local services that a person has allowed: hosts, addresses and networks, each with one port
+//! or all ports.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -8,26 +9,26 @@ use std::{
 /// One entry of the list: `localhost:8080`, `wiki.corp`, `10.1.0.0/16`, `[::1]:3000`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowed {
-    place: Place,
+    target: AllowedTarget,
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum AllowedTarget {
     Host(String),
     Network(IpAddr, u8),
 }
 
 impl Allowed {
-    /// Whether a host is named, at this port: then it may lead to any address.
+    /// Returns true when this entry names the host and port: then it may resolve to any address.
     pub(super) fn names(&self, host: &str, port: u16) -> bool {
-        let is_host = matches!(&self.place, Place::Host(known) if known == host);
+        let is_host = matches!(&self.target, AllowedTarget::Host(known) if known == host);
         is_host && self.port.is_none_or(|only| only == port)
     }
 
-    /// Whether this address lies in it.
+    /// Returns true when this entry contains the address.
     pub(super) fn holds(&self, address: SocketAddr) -> bool {
-        let Place::Network(network, length) = self.place else { return false };
+        let AllowedTarget::Network(network, length) = self.target else { return false };
         is_in(network, length, address.ip()) && self.port.is_none_or(|only| only == address.port())
     }
 }
@@ -56,31 +57,31 @@ impl FromStr for Allowed {
         };
         if let Some((network, length)) = text.split_once('/') {
             let network: IpAddr = bare(network).parse().map_err(|_| wrong())?;
-            let most = if network.is_ipv4() { 32 } else { 128 };
-            let length = length.parse().ok().filter(|length| *length <= most).ok_or_else(wrong)?;
-            return Ok(Self { place: Place::Network(network, length), port: None });
+            let max = if network.is_ipv4() { 32 } else { 128 };
+            let length = length.parse().ok().filter(|length| *length <= max).ok_or_else(wrong)?;
+            return Ok(Self { target: AllowedTarget::Network(network, length), port: None });
         }
         if let Ok(address) = bare(text).parse::<IpAddr>() {
-            return Ok(Self { place: whole(address), port: None });
+            return Ok(Self { target: whole(address), port: None });
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(Self { place: whole(address.ip()), port: Some(address.port()) });
+            return Ok(Self { target: whole(address.ip()), port: Some(address.port()) });
         }
         let (host, port) = match text.split_once(':') {
             Some((host, port)) => (host, Some(port.parse().map_err(|_| wrong())?)),
             None => (text, None),
         };
-        // As a URL would have it: other notations and alphabets are one and the same.
+        // Normalize it as a URL does, so that other notations and alphabets compare equal.
         match url::Host::parse(host.trim_end_matches('.')).map_err(|_| wrong())? {
-            url::Host::Domain(host) => Ok(Self { place: Place::Host(host), port }),
-            url::Host::Ipv4(address) => Ok(Self { place: whole(address.into()), port }),
-            url::Host::Ipv6(address) => Ok(Self { place: whole(address.into()), port }),
+            url::Host::Domain(host) => Ok(Self { target: AllowedTarget::Host(host), port }),
+            url::Host::Ipv4(address) => Ok(Self { target: whole(address.into()), port }),
+            url::Host::Ipv6(address) => Ok(Self { target: whole(address.into()), port }),
         }
     }
 }
 
-fn whole(address: IpAddr) -> Place {
-    Place::Network(address, if address.is_ipv4() { 32 } else { 128 })
+fn whole(address: IpAddr) -> AllowedTarget {
+    AllowedTarget::Network(address, if address.is_ipv4() { 32 } else { 128 })
 }
 
 fn bare(text: &str) -> &str {

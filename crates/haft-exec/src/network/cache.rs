@@ -1,5 +1,5 @@
-//! Pages that were read a moment ago: few, small and for minutes only, so that a page is not sent again when it is
-//! looked at in another form or read on.
+//! Caches recently read pages, few, small and only for minutes, so that a page is not fetched again
+//! when it is shown in another form or continued.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -8,41 +8,41 @@ use parking_lot::Mutex;
 use haft_core::network::Response;
 use tokio::time::Instant;
 
-/// Bytes of bodies together.
-const MOST_BYTES: usize = 8 << 20;
-const MOST_PAGES: usize = 32;
-/// However long its author says that a page stays as it is.
-const LONGEST: Duration = Duration::from_secs(300);
-/// How long one is kept to ask whether it has changed.
-const KEPT: Duration = Duration::from_secs(900);
+/// Maximum size of all bodies together.
+const MAX_BYTES: usize = 8 << 20;
+const MAX_PAGES: usize = 32;
+/// Maximum freshness, whatever the server says.
+const MAX_FRESHNESS: Duration = Duration::from_secs(300);
+/// Time that a page is kept for revalidation.
+const RETENTION: Duration = Duration::from_secs(900);
 
-/// What tells two requests apart: the URL, and what they would rather have.
+/// Identifies a request: the URL and the Accept header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct CacheKey {
     pub(super) url: String,
     pub(super) accept: String,
 }
 
 #[derive(Default)]
-pub(super) struct Cache {
+pub(super) struct PageCache {
     /// The newest last.
-    pages: Mutex<VecDeque<Arc<Page>>>,
+    pages: Mutex<VecDeque<Arc<CachedPage>>>,
 }
 
-pub(super) struct Page {
-    key: Key,
+pub(super) struct CachedPage {
+    key: CacheKey,
     pub(super) response: Response,
     fresh_until: Instant,
     kept_until: Instant,
 }
 
-impl Page {
-    /// Nobody need be asked.
+impl CachedPage {
+    /// Returns true while the page needs no revalidation.
     pub(super) fn is_fresh(&self) -> bool {
         Instant::now() < self.fresh_until
     }
 
-    /// The headers that ask whether it has changed.
+    /// The headers of a revalidation request.
     pub(super) fn validators(&self) -> Vec<(&'static str, String)> {
         let pairs = [("if-none-match", "etag"), ("if-modified-since", "last-modified")];
         let validator = |(ask, known)| Some((ask, self.response.header(known)?.to_owned()));
@@ -50,16 +50,16 @@ impl Page {
     }
 }
 
-impl Cache {
-    pub(super) fn find(&self, key: &Key) -> Option<Arc<Page>> {
+impl PageCache {
+    pub(super) fn find(&self, key: &CacheKey) -> Option<Arc<CachedPage>> {
         let now = Instant::now();
         let mut pages = self.pages.lock();
         pages.retain(|page| page.kept_until > now);
         pages.iter().find(|page| page.key == *key).cloned()
     }
 
-    /// Keeps an answer, if its author lets it be kept and it could be asked about again.
-    pub(super) fn keep(&self, key: Key, response: &Response) {
+    /// Caches a response if the server allows it and it can be revalidated.
+    pub(super) fn keep(&self, key: CacheKey, response: &Response) {
         let mut pages = self.pages.lock();
         pages.retain(|page| page.key != key);
         let control = response.header("cache-control").unwrap_or_default().to_ascii_lowercase();
@@ -67,19 +67,19 @@ impl Cache {
         let has_validator = response.header("etag").or(response.header("last-modified")).is_some();
         let varies = response.header("vary").is_some_and(|vary| vary.contains('*'));
         let is_kept = response.status == 200 && !control.contains("no-store") && !varies;
-        if !is_kept || (!has_validator && fresh.is_zero()) || response.body.len() > MOST_BYTES / 2 {
+        if !is_kept || (!has_validator && fresh.is_zero()) || response.body.len() > MAX_BYTES / 2 {
             return;
         }
         let now = Instant::now();
-        let (fresh_until, kept_until) = (now + fresh, now + KEPT);
-        pages.push_back(Arc::new(Page {
+        let (fresh_until, kept_until) = (now + fresh, now + RETENTION);
+        pages.push_back(Arc::new(CachedPage {
             key,
             response: response.clone(),
             fresh_until,
             kept_until,
         }));
         let mut bytes: usize = pages.iter().map(|page| page.response.body.len()).sum();
-        while bytes > MOST_BYTES || pages.len() > MOST_PAGES {
+        while bytes > MAX_BYTES || pages.len() > MAX_PAGES {
             let Some(oldest) = pages.pop_front() else { break };
             bytes -= oldest.response.body.len();
         }
@@ -93,15 +93,15 @@ fn freshness(control: &str) -> Duration {
     }
     let seconds =
         words.find_map(|word| word.strip_prefix("max-age=")?.trim_matches('"').parse().ok());
-    Duration::from_secs(seconds.unwrap_or(0)).min(LONGEST)
+    Duration::from_secs(seconds.unwrap_or(0)).min(MAX_FRESHNESS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn key(url: &str) -> Key {
-        Key { url: url.to_owned(), accept: String::new() }
+    fn key(url: &str) -> CacheKey {
+        CacheKey { url: url.to_owned(), accept: String::new() }
     }
 
     fn page(headers: &[(&str, &str)], size: usize) -> Response {
@@ -116,24 +116,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_page_is_fresh_as_long_as_it_says_then_asked_about_then_forgotten() {
-        let cache = Cache::default();
+        let cache = PageCache::default();
         cache.keep(
             key("a"),
             &page(&[("cache-control", "public, max-age=60"), ("etag", "\"1\"")], 1),
         );
         assert!(cache.find(&key("a")).is_some_and(|page| page.is_fresh()));
-        assert!(cache.find(&Key { accept: "x".to_owned(), ..key("a") }).is_none());
+        assert!(cache.find(&CacheKey { accept: "x".to_owned(), ..key("a") }).is_none());
         tokio::time::advance(Duration::from_secs(61)).await;
         let stale = cache.find(&key("a")).expect("still there");
         assert!(!stale.is_fresh());
         assert_eq!(stale.validators(), [("if-none-match", "\"1\"".to_owned())]);
-        tokio::time::advance(KEPT).await;
+        tokio::time::advance(RETENTION).await;
         assert!(cache.find(&key("a")).is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_must_not_or_cannot_be_asked_about_is_not_kept() {
-        let cache = Cache::default();
+        let cache = PageCache::default();
         for headers in [
             &[("cache-control", "no-store"), ("etag", "x")][..],
             &[],
@@ -146,7 +146,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_stays_small() {
-        let cache = Cache::default();
+        let cache = PageCache::default();
         for number in 0..40 {
             cache.keep(key(&number.to_string()), &page(&[("etag", "x")], 1 << 20));
         }

@@ -1,4 +1,4 @@
-//! From a judged address to a wire that HTTP can be spoken over: plain, protected, or through a proxy.
+//! Connects to a checked address: plain, with TLS, or through a proxy.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -14,32 +14,33 @@ use tokio_rustls::{
     rustls::{ClientConfig, pki_types::ServerName},
 };
 
-use super::fault;
+use super::errors;
 
-/// How long a connection may take to come about, protection included.
-pub(super) const LONGEST_CONNECT: Duration = Duration::from_secs(10);
-/// Another address is tried beside one that has not answered for so long.
-const HEAD_START: Duration = Duration::from_millis(250);
-/// What a proxy may say before the tunnel is open.
-const LONGEST_GREETING: usize = 16 << 10;
+/// Timeout for establishing a connection, including TLS.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Delay before the next address is tried in parallel.
+const NEXT_ADDRESS_DELAY: Duration = Duration::from_millis(250);
+/// Maximum size of a proxy's reply.
+const MAX_PROXY_REPLY_BYTES: usize = 16 << 10;
 
-/// Something to speak over.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A connection for HTTP.
+pub(super) trait AsyncStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> AsyncStream for T {}
 
-pub(super) type Wire = Box<dyn Stream>;
+pub(super) type Wire = Box<dyn AsyncStream>;
 
-/// Connects to one of these addresses and to nothing else. `place` is how messages call it.
+/// Connects to one of these addresses and to nothing else. `place` is its name in messages.
 pub(super) async fn plain(addresses: &[SocketAddr], place: &str) -> Result<TcpStream, ToolError> {
-    match timeout(LONGEST_CONNECT, race(addresses)).await {
+    match timeout(CONNECT_TIMEOUT, race(addresses)).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(fault::io(place, &error)),
-        Err(_) => Err(fault::connect_overdue(place, LONGEST_CONNECT)),
+        Ok(Err(error)) => Err(errors::io(place, &error)),
+        Err(_) => Err(errors::connect_timed_out(place, CONNECT_TIMEOUT)),
     }
 }
 
-/// The first that answers; each has a head start over the next. Those that are late go when the first is there.
+/// Returns the first connection; each address has a head start over the next. The other attempts
+/// are dropped.
 async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut waiting = addresses.iter().copied();
     let mut running = JoinSet::new();
@@ -58,13 +59,13 @@ async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
                 Ok(Err(error)) => last = error,
                 Err(_) => {}
             },
-            () = sleep(HEAD_START), if waiting.len() > 0 => {}
+            () = sleep(NEXT_ADDRESS_DELAY), if waiting.len() > 0 => {}
             else => return Err(last),
         }
     }
 }
 
-/// Puts protection around a wire to this host.
+/// Performs the TLS handshake for this host.
 pub(super) async fn protected(
     wire: TcpStream,
     host: &str,
@@ -72,21 +73,24 @@ pub(super) async fn protected(
     place: &str,
 ) -> Result<Wire, ToolError> {
     let name = ServerName::try_from(host.to_owned())
-        .map_err(|_| fault::malformed(place, "its name cannot be in a certificate"))?;
+        .map_err(|_| errors::malformed(place, "its name is not valid in a certificate"))?;
     let connecting = TlsConnector::from(config).connect(name, wire);
-    match timeout(LONGEST_CONNECT, connecting).await {
+    match timeout(CONNECT_TIMEOUT, connecting).await {
         Ok(Ok(stream)) => Ok(Box::new(stream)),
-        Ok(Err(error)) => Err(unprotected(place, &error)),
-        Err(_) => Err(fault::connect_overdue(place, LONGEST_CONNECT)),
+        Ok(Err(error)) => Err(tls_failed(place, &error)),
+        Err(_) => Err(errors::connect_timed_out(place, CONNECT_TIMEOUT)),
     }
 }
 
-fn unprotected(place: &str, error: &io::Error) -> ToolError {
+fn tls_failed(place: &str, error: &io::Error) -> ToolError {
     if error.get_ref().is_some() {
-        return fault::io(place, error);
+        return errors::io(place, error);
     }
     NetworkError::Tls
-        .error(ErrorKind::Network, format!("{place}: the connection ended before it was protected"))
+        .error(
+            ErrorKind::Network,
+            format!("{place}: the connection ended during the TLS handshake"),
+        )
         .hint("check that the port speaks https, or use http if it does not")
 }
 
@@ -101,17 +105,18 @@ pub(super) async fn tunnel(
     let request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n");
     let asking = async {
         wire.write_all(request.as_bytes()).await?;
-        greeting(&mut wire).await
+        proxy_status(&mut wire).await
     };
-    let status = match timeout(LONGEST_CONNECT, asking).await {
-        Ok(answer) => answer.map_err(|error| fault::io("the proxy", &error))?,
-        Err(_) => return Err(fault::connect_overdue("the proxy", LONGEST_CONNECT)),
+    let status = match timeout(CONNECT_TIMEOUT, asking).await {
+        Ok(answer) => answer.map_err(|error| errors::io("the proxy", &error))?,
+        Err(_) => return Err(errors::connect_timed_out("the proxy", CONNECT_TIMEOUT)),
     };
     match status {
         Some(status) if (200..300).contains(&status) => Ok(wire),
         status => {
-            let said = status.map_or("no HTTP".to_owned(), |status| status.to_string());
-            let message = format!("the proxy does not connect to {target}: it answers {said}");
+            let status = status.map_or("no HTTP".to_owned(), |status| status.to_string());
+            let message =
+                format!("the proxy does not connect to {target}: it responds with {status}");
             Err(NetworkError::Proxy
                 .error(ErrorKind::Network, message)
                 .hint("check `proxy` under [network], and whether the proxy allows this host"))
@@ -119,11 +124,12 @@ pub(super) async fn tunnel(
     }
 }
 
-/// The status that a proxy answers with. Read byte by byte: what comes after the empty line is the tunnel's.
-async fn greeting(wire: &mut TcpStream) -> io::Result<Option<u16>> {
+/// Reads the status line of a proxy's reply. Reads byte by byte: everything after the empty line
+/// belongs to the tunnel.
+async fn proxy_status(wire: &mut TcpStream) -> io::Result<Option<u16>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        if head.len() >= LONGEST_GREETING {
+        if head.len() >= MAX_PROXY_REPLY_BYTES {
             return Ok(None);
         }
         head.push(wire.read_u8().await?);

@@ -1,53 +1,54 @@
-//! Who knows the value of `secret:NAME`: variables, and the person's vault. Asked by what sends requests and by what starts
-//! programs, and by nobody else.
+//! Looks up the value of `secret:NAME` in environment variables and the user's vault. Only the code
+//! that sends requests and the code that starts programs use this.
 
 use std::ffi::OsString;
 
 use haft_core::{ErrorKind, ToolError, Vault, block_in_place, invalid_secret_reason};
 
-/// The variables that hold secrets begin with this.
-const VARIABLE: &str = "HAFT_SECRET_";
+/// Prefix of the variables that hold secrets.
+const VARIABLE_PREFIX: &str = "HAFT_SECRET_";
 
-/// A secret that a person has named, and where it may be sent.
+/// A secret that a person has configured, and the hosts it may be sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
-    /// As requests and commands name it.
+    /// The name that requests and commands use.
     pub name: String,
-    /// The variable of the environment that holds it. The vault is asked where it is not set.
+    /// The environment variable that holds it. The vault is used when the variable is not set.
     pub variable: String,
-    /// The hosts it may be sent to, `*.example.org` for all below one; none means every host and every command.
+    /// The hosts it may be sent to, `*.example.org` for all subdomains; an empty list means every
+    /// host and every command.
     pub hosts: Vec<String>,
 }
 
-/// Where secrets come from.
+/// The sources of secrets.
 #[derive(Clone, Copy)]
-pub(crate) struct Secrets<'a> {
+pub(crate) struct SecretSource<'a> {
     pub(crate) credentials: &'a [Credential],
     pub(crate) variables: &'a [(OsString, OsString)],
     pub(crate) vault: Option<&'a dyn Vault>,
 }
 
-/// Who is to have one.
+/// The recipient of a secret.
 #[derive(Clone, Copy)]
 pub(crate) enum Recipient<'a> {
     Host(&'a str),
     Program,
 }
 
-impl Secrets<'_> {
+impl SecretSource<'_> {
     /// # Errors
-    /// Of kind `not_found` when nobody knows it, `denied` when it is for somebody else, `unavailable` when it could not be
-    /// kept out of what is shown or cannot be had now.
+    /// Of kind `not_found` when the secret does not exist, `denied` when it is for another
+    /// recipient, `unavailable` when it cannot be redacted from results or cannot be read now.
     pub(crate) fn value(&self, name: &str, to: Recipient<'_>) -> Result<String, ToolError> {
         let known = self.credentials.iter().find(|credential| credential.name == name);
-        let variable =
-            known.map_or_else(|| format!("{VARIABLE}{name}"), |known| known.variable.clone());
+        let variable = known
+            .map_or_else(|| format!("{VARIABLE_PREFIX}{name}"), |known| known.variable.clone());
         if let Some(known) = known {
             check_recipient(
                 name,
                 &known.hosts,
                 to,
-                &format!("have `hosts` under [credentials.{name}] changed"),
+                &format!("change `hosts` under [credentials.{name}]"),
             )?;
         }
         let value = self.variables.iter().find(|(known, _)| *known == *variable);
@@ -56,30 +57,35 @@ impl Secrets<'_> {
         let value = value.filter(|value| !value.is_empty());
         let (value, place) = match value {
             Some(value) => (value, variable),
-            None => (self.kept(name, to, &variable)?, format!("`haft secret set {name}`")),
+            None => (self.from_vault(name, to, &variable)?, format!("`haft secret set {name}`")),
         };
         match invalid_secret_reason(&value) {
             None => Ok(value),
             Some(fault) => {
                 let message =
-                    format!("the secret `{name}` cannot be kept out of what is shown: {fault}");
-                let hint = format!("have the right value put into {place}");
+                    format!("the secret `{name}` cannot be redacted from results: {fault}");
+                let hint = format!("put the correct value into {place}");
                 Err(ToolError::new(ErrorKind::Unavailable, message).hint(hint))
             }
         }
     }
 
-    /// What the vault has of this name.
-    fn kept(&self, name: &str, to: Recipient<'_>, variable: &str) -> Result<String, ToolError> {
+    /// Reads a secret from the vault.
+    fn from_vault(
+        &self,
+        name: &str,
+        to: Recipient<'_>,
+        variable: &str,
+    ) -> Result<String, ToolError> {
         let found =
             self.vault.map(|vault| block_in_place(|| vault.find(name))).transpose()?.flatten();
         let Some(secret) = found else {
             let message = format!("there is no secret `{name}`");
             return Err(ToolError::not_found(message).hint(format!(
-                "have a person run `haft secret set {name}`, or set the variable {variable} where haft runs"
+                "a person can run `haft secret set {name}`, or set the variable {variable} for haft"
             )));
         };
-        let remedy = format!("have it set anew for others with `haft secret set {name} --force`");
+        let remedy = format!("set it again for other hosts with `haft secret set {name} --force`");
         check_recipient(name, &secret.hosts, to, &remedy)?;
         Ok(secret.value.trim().to_owned())
     }
@@ -93,7 +99,7 @@ fn check_recipient(
 ) -> Result<(), ToolError> {
     let is_for = match to {
         Recipient::Host(host) => hosts.is_empty() || hosts.iter().any(|it| fits(it, host)),
-        // A command may send it anywhere.
+        // A command could send it anywhere.
         Recipient::Program => hosts.is_empty(),
     };
     if is_for {
@@ -103,10 +109,10 @@ fn check_recipient(
     let (message, advice) = match to {
         Recipient::Host(host) => (
             format!("the secret `{name}` is not for {host}, only for {listed}"),
-            "ask one of those hosts",
+            "send the request to one of those hosts",
         ),
         Recipient::Program => (
-            format!("the secret `{name}` is for no command, only for requests to {listed}"),
+            format!("the secret `{name}` is not for commands, only for requests to {listed}"),
             "send the request with `http_request`",
         ),
     };
@@ -126,11 +132,11 @@ mod tests {
 
     use super::*;
 
-    /// Has a few.
+    /// A vault with a few secrets.
     #[derive(Debug)]
-    struct Kept;
+    struct TestVault;
 
-    impl Vault for Kept {
+    impl Vault for TestVault {
         fn find(&self, name: &str) -> Result<Option<Secret>, ToolError> {
             let secret = |value: &str, hosts: &[&str]| {
                 let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
@@ -164,8 +170,11 @@ mod tests {
     fn check(name: &str, to: Recipient<'_>, expected: Result<&str, ErrorKind>) {
         let hosts = vec!["own.example".to_owned()];
         let credentials = [Credential { name: "B".to_owned(), variable: "OWN".to_owned(), hosts }];
-        let secrets =
-            Secrets { credentials: &credentials, variables: &variables(), vault: Some(&Kept) };
+        let secrets = SecretSource {
+            credentials: &credentials,
+            variables: &variables(),
+            vault: Some(&TestVault),
+        };
         let value = secrets.value(name, to);
         assert_eq!(value.as_deref().map_err(ToolError::kind), expected, "{name}");
         if let Err(error) = value {
@@ -189,7 +198,7 @@ mod tests {
         check("HOSTED", Recipient::Host("api.example.org"), Ok("hosted-value"));
         check("HOSTED", Recipient::Host("x.example"), Err(ErrorKind::Denied));
         check("HOSTED", Recipient::Program, Err(ErrorKind::Denied));
-        // The config narrows what is kept, too.
+        // The config limits secrets of the vault too.
         check("B", Recipient::Host("own.example"), Ok("kept-value-of-b"));
         check("B", Recipient::Host("x.example"), Err(ErrorKind::Denied));
         check("B", Recipient::Program, Err(ErrorKind::Denied));

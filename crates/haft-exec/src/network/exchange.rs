@@ -1,4 +1,4 @@
-//! One request and its answer over a connection of its own, with the bounds on headers and body.
+//! Sends one request over a new connection and reads the response, with limits on headers and body.
 
 use std::sync::Arc;
 
@@ -18,67 +18,67 @@ use url::Url;
 use super::{
     Network, connect,
     connect::Wire,
-    fault,
-    journey::Leg,
+    errors,
+    redirects::Hop,
     target,
-    unpack::{Body, Stop},
+    unpack::{BodyDecoder, BodyError},
 };
 
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
-/// What the headers of an answer may be together.
-const LONGEST_HEAD: usize = 64 << 10;
-const MOST_HEADERS: usize = 128;
+/// Maximum size of all response headers.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+const MAX_HEADERS: usize = 128;
 
-/// What came back, with nothing taken out.
-pub(super) struct Answer {
+/// The response before redaction.
+pub(super) struct RawResponse {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
-/// The task that moves the bytes; it ends with whoever waits for them.
-struct Carrier(JoinHandle<()>);
+/// The task that drives the connection; it is aborted when its owner is dropped.
+struct ConnectionTask(JoinHandle<()>);
 
-impl Drop for Carrier {
+impl Drop for ConnectionTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 impl Network {
-    /// Asks once, wherever that leads.
-    pub(super) async fn ask(&self, leg: &Leg) -> Result<Answer, ToolError> {
-        let shown = target::short(&leg.shown);
-        self.pace.wait(&target::host(&leg.url), self.settings.per_minute).await;
-        let wire = self.wire(&leg.url).await?;
+    /// Sends one request without following redirects.
+    pub(super) async fn ask(&self, hop: &Hop) -> Result<RawResponse, ToolError> {
+        let shown = target::short(&hop.shown);
+        self.pace.wait(&target::host(&hop.url), self.settings.per_minute).await;
+        let wire = self.wire(&hop.url).await?;
         let mut builder = http1::Builder::new();
-        builder.max_buf_size(LONGEST_HEAD).max_headers(MOST_HEADERS);
+        builder.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
         let (mut sender, connection) =
-            builder.handshake(TokioIo::new(wire)).await.map_err(|e| fault::http(&shown, &e))?;
-        let _carrier = Carrier(tokio::spawn(async move {
-            // How it ends is told to whoever waits for the answer.
+            builder.handshake(TokioIo::new(wire)).await.map_err(|e| errors::http(&shown, &e))?;
+        let _carrier = ConnectionTask(tokio::spawn(async move {
+            // The future of the response reports how it ended.
             let _ = connection.await;
         }));
-        let request = self.request(leg)?;
-        let answer = sender.send_request(request).await.map_err(|e| fault::http(&shown, &e))?;
+        let request = self.request(hop)?;
+        let answer = sender.send_request(request).await.map_err(|e| errors::http(&shown, &e))?;
         let (head, body) = answer.into_parts();
-        // The machinery takes a head that arrives in one go, whatever its length.
+        // hyper accepts a head of any length that arrives in one read.
         let length: usize =
             head.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-        if length > LONGEST_HEAD {
-            return Err(fault::head_too_large(&shown));
+        if length > MAX_HEAD_BYTES {
+            return Err(errors::head_too_large(&shown));
         }
         if head.status.is_informational() {
-            return Err(fault::malformed(&shown, "it wants to go on in another protocol"));
+            return Err(errors::malformed(&shown, "it switches to another protocol"));
         }
-        let body = match leg.method {
+        let body = match hop.method {
             Method::HEAD => Vec::new(),
             _ => self.body(&head.headers, body, &shown).await?,
         };
-        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+        Ok(RawResponse { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// A connection to what was judged.
+    /// Connects to the addresses that were checked.
     async fn wire(&self, url: &Url) -> Result<Wire, ToolError> {
         let (host, place) = (target::host(url), target::authority(url));
         let is_protected = url.scheme() == "https";
@@ -97,12 +97,12 @@ impl Network {
         if !is_protected {
             return Ok(Box::new(stream));
         }
-        // An address of the new kind is certified without its brackets.
+        // A certificate names an IPv6 address without brackets.
         let name = host.trim_matches(['[', ']']);
         connect::protected(stream, name, Arc::clone(&self.tls()?), &place).await
     }
 
-    /// Whoever configured it answers for where it is.
+    /// Connects to the proxy. Its address is not checked: a person configured it.
     async fn to_proxy(&self, proxy: &Url) -> Result<tokio::net::TcpStream, ToolError> {
         let (name, port) = (target::host(proxy), target::port(proxy));
         let bare = name.trim_matches(['[', ']']);
@@ -110,27 +110,27 @@ impl Network {
             Ok(address) => vec![address],
             Err(_) => {
                 let found = self.resolver.addresses(bare).await;
-                found.map_err(|_| fault::name_unknown(&name))?
+                found.map_err(|_| errors::unknown_name(&name))?
             }
         };
         let found: Vec<_> = found.into_iter().map(|ip| (ip, port).into()).collect();
         connect::plain(&found, &format!("the proxy {name}:{port}")).await
     }
 
-    fn request(&self, leg: &Leg) -> Result<Request<Full<Bytes>>, ToolError> {
-        let path = match leg.url.query() {
-            Some(query) => format!("{}?{query}", leg.url.path()),
-            None => leg.url.path().to_owned(),
+    fn request(&self, hop: &Hop) -> Result<Request<Full<Bytes>>, ToolError> {
+        let path = match hop.url.query() {
+            Some(query) => format!("{}?{query}", hop.url.path()),
+            None => hop.url.path().to_owned(),
         };
-        let proxy = self.settings.proxy.as_ref().filter(|_| leg.url.scheme() == "http");
-        let authority = target::authority(&leg.url);
+        let proxy = self.settings.proxy.as_ref().filter(|_| hop.url.scheme() == "http");
+        let authority = target::authority(&hop.url);
         let written = if proxy.is_some() { format!("http://{authority}{path}") } else { path };
         let uri: Uri = written.parse().map_err(|_| {
             let message =
-                format!("url: {} cannot be put into a request", target::short(&leg.shown));
-            ToolError::input(message).hint("write what is not a plain letter as %XX")
+                format!("url: {} cannot be put into a request", target::short(&hop.shown));
+            ToolError::input(message).hint("percent-encode special characters (%XX)")
         })?;
-        let mut headers = leg.headers.clone();
+        let mut headers = hop.headers.clone();
         let mut put = |name: HeaderName, value: &str| {
             if let Ok(value) = HeaderValue::from_str(value) {
                 headers.entry(name).or_insert(value);
@@ -144,8 +144,8 @@ impl Network {
         if let Some(authorization) = proxy.and_then(authorization) {
             put(header::PROXY_AUTHORIZATION, &authorization);
         }
-        let mut request = Request::new(Full::new(Bytes::from(leg.body.clone())));
-        *request.method_mut() = leg.method.clone();
+        let mut request = Request::new(Full::new(Bytes::from(hop.body.clone())));
+        *request.method_mut() = hop.method.clone();
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         Ok(request)
@@ -157,26 +157,28 @@ impl Network {
         mut incoming: Incoming,
         shown: &str,
     ) -> Result<Vec<u8>, ToolError> {
-        let most = self.settings.most_bytes;
+        let max = self.settings.max_bytes;
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-        // Who says beforehand that it is too much is believed.
+        // A body that is announced as too large is refused at once.
         let announced = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > most as u64) {
-            return Err(fault::too_large(shown, most));
+        if announced.is_some_and(|length| length > max as u64) {
+            return Err(errors::too_large(shown, max));
         }
         let stopped = |stop| match stop {
-            Stop::TooLarge => fault::too_large(shown, most),
-            Stop::Broken => fault::malformed(shown, "it is not packed as its headers say"),
-            Stop::Unknown(encoding) => fault::malformed(
+            BodyError::TooLarge => errors::too_large(shown, max),
+            BodyError::Broken => {
+                errors::malformed(shown, "its body does not match its content-encoding")
+            }
+            BodyError::Unknown(encoding) => errors::malformed(
                 shown,
-                &format!("it is packed as `{encoding}`, which was not asked for"),
+                &format!("it uses the content-encoding `{encoding}`, which was not requested"),
             ),
         };
         let encodings = headers.get_all(header::CONTENT_ENCODING).iter();
         let encodings: Vec<&str> = encodings.map(|value| value.to_str().unwrap_or("?")).collect();
-        let mut body = Body::new(&encodings.join(", "), most).map_err(stopped)?;
+        let mut body = BodyDecoder::new(&encodings.join(", "), max).map_err(stopped)?;
         while let Some(frame) = incoming.frame().await {
-            let frame = frame.map_err(|error| fault::http(shown, &error))?;
+            let frame = frame.map_err(|error| errors::http(shown, &error))?;
             if let Ok(piece) = frame.into_data() {
                 body.push(&piece).map_err(stopped)?;
             }

@@ -1,19 +1,20 @@
-//! From names to addresses. One lookup, whose answer is judged and then connected to: nobody looks up twice.
+//! Resolves names. The result of the one lookup is checked and then connected to, so there is no
+//! second lookup.
 
 use std::{io, net::IpAddr};
 
 use haft_core::BoxFuture;
 
-/// What knows the addresses of names.
+/// A resolver of host names.
 pub trait Resolve: Send + Sync {
-    /// All addresses of a name.
+    /// Returns all addresses of a name.
     ///
     /// # Errors
-    /// When it has none, or nobody can be asked.
+    /// When it has none, or no resolver is reachable.
     fn addresses<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
-/// As the machine resolves names for every program.
+/// The system resolver.
 pub(super) struct System;
 
 impl Resolve for System {

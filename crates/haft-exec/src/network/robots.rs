@@ -1,37 +1,37 @@
-//! What a site wants machines to leave alone, as its `robots.txt` says. Only for those who have asked for it to count.
+//! Evaluates `robots.txt`, for users who have enabled it.
 
-/// As groups call us.
+/// Our name in the groups.
 const OWN_NAME: &str = "haft";
-/// More is not read; the standard asks for at least so much.
-pub(super) const LARGEST: usize = 512 << 10;
+/// Longer rules are truncated; the standard requires at least this size.
+pub(super) const MAX_BYTES: usize = 512 << 10;
 
-/// Whether a path (with its query) may be fetched.
+/// Returns true when a path (with its query) may be fetched.
 pub(super) fn allows(rules: &str, path: &str) -> bool {
     let groups = groups(rules);
-    let is_ours = |group: &&Group<'_>| group.names.iter().any(|name| *name == OWN_NAME);
-    let is_all = |group: &&Group<'_>| group.names.contains(&"*".to_owned());
-    let mut ours: Vec<&Group<'_>> = groups.iter().filter(is_ours).collect();
+    let is_ours = |group: &&RobotsGroup<'_>| group.names.iter().any(|name| *name == OWN_NAME);
+    let is_all = |group: &&RobotsGroup<'_>| group.names.contains(&"*".to_owned());
+    let mut ours: Vec<&RobotsGroup<'_>> = groups.iter().filter(is_ours).collect();
     if ours.is_empty() {
         ours = groups.iter().filter(is_all).collect();
     }
     let fitting = ours.iter().flat_map(|group| &group.lines).filter(|line| fits(line.path, path));
-    // The longest counts, and of two that are equally long the friendly one.
+    // The longest match wins; of two with equal length the one that allows.
     let best = fitting.max_by_key(|line| (line.path.len(), line.is_allowed));
     best.is_none_or(|line| line.is_allowed)
 }
 
-struct Group<'a> {
+struct RobotsGroup<'a> {
     names: Vec<String>,
-    lines: Vec<Line<'a>>,
+    lines: Vec<RobotsRule<'a>>,
 }
 
-struct Line<'a> {
+struct RobotsRule<'a> {
     path: &'a str,
     is_allowed: bool,
 }
 
-fn groups(rules: &str) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn groups(rules: &str) -> Vec<RobotsGroup<'_>> {
+    let mut groups: Vec<RobotsGroup<'_>> = Vec::new();
     for line in rules.lines() {
         let line = line.split('#').next().unwrap_or_default();
         let Some((key, value)) = line.split_once(':') else { continue };
@@ -41,11 +41,11 @@ fn groups(rules: &str) -> Vec<Group<'_>> {
                 let name = value.split('/').next().unwrap_or_default().to_ascii_lowercase();
                 match last.filter(|group| group.lines.is_empty()) {
                     Some(group) => group.names.push(name),
-                    None => groups.push(Group { names: vec![name], lines: Vec::new() }),
+                    None => groups.push(RobotsGroup { names: vec![name], lines: Vec::new() }),
                 }
             }
             ("allow" | "disallow", Some(group)) => {
-                group.lines.push(Line { path: value, is_allowed: key == "allow" });
+                group.lines.push(RobotsRule { path: value, is_allowed: key == "allow" });
             }
             _ => {}
         }
@@ -53,7 +53,7 @@ fn groups(rules: &str) -> Vec<Group<'_>> {
     groups
 }
 
-/// `*` is any run of letters, `$` at the end is the end; everything else is how a path begins.
+/// `*` matches any text, a final `$` matches the end; everything else is a prefix of the path.
 fn fits(pattern: &str, path: &str) -> bool {
     if pattern.is_empty() {
         return false;

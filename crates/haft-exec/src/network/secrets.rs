@@ -1,35 +1,35 @@
-//! `secret:NAME` in a request: looked up here, put in here, and taken out of whatever comes back. No secret leaves this room
-//! but on the wire to the place that the request names.
+//! Replaces `secret:NAME` in a request, and redacts the values from the response. Secrets
+//! leave this module only in the request to the host that it names.
 
 use std::borrow::Cow;
 
 use haft_core::{Redactor, SECRET_PREFIX, ToolError, is_secret_name_char, network::NetworkError};
 
-use crate::network::credentials::{Recipient, Secrets};
+use crate::network::credentials::{Recipient, SecretSource};
 
-/// How a value has to be written where it stands.
+/// The encoding that a value needs at its position.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SecretContext {
     Plain,
     Query,
     Json,
 }
 
-/// What has been put into a request.
+/// The secrets that were put into a request.
 #[derive(Clone, Default)]
-pub(super) struct Used {
+pub(super) struct UsedSecrets {
     pairs: Vec<(String, String)>,
     redactor: Redactor,
 }
 
-impl Secrets<'_> {
-    /// The text with its references replaced. `used` learns what they were.
+impl SecretSource<'_> {
+    /// Replaces the references in a text, and adds them to `used`.
     pub(super) fn fill(
         &self,
         text: &str,
-        place: Place,
+        place: SecretContext,
         host: &str,
-        used: &mut Used,
+        used: &mut UsedSecrets,
     ) -> Result<String, ToolError> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -41,7 +41,7 @@ impl Secrets<'_> {
                 let value = self
                     .value(&name, Recipient::Host(host))
                     .map_err(|error| error.caused_by(NetworkError::Secret))?;
-                filled.push_str(&written(&value, place));
+                filled.push_str(&encoded(&value, place));
                 used.add(name.clone(), value);
                 rest = after.get(name.len()..).unwrap_or_default();
             } else {
@@ -54,7 +54,7 @@ impl Secrets<'_> {
     }
 }
 
-impl Used {
+impl UsedSecrets {
     fn add(&mut self, name: String, value: String) {
         if !self.pairs.iter().any(|(known, _)| *known == name) {
             self.pairs.push((name, value));
@@ -66,13 +66,13 @@ impl Used {
         self.pairs.is_empty()
     }
 
-    /// The text without the secrets.
-    pub(super) fn veil<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    /// Redacts the secrets from a text.
+    pub(super) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.is_empty() { Cow::Borrowed(text) } else { self.redactor.text(text) }
     }
 
-    /// The same for what may be no text.
-    pub(super) fn veil_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+    /// The same for bytes that may not be text.
+    pub(super) fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         if self.is_empty() {
             return bytes;
         }
@@ -87,8 +87,8 @@ impl Used {
         }
     }
 
-    /// Whether any of the secrets stands in a text, in a form that is known.
-    pub(super) fn are_in(&self, text: &str) -> bool {
+    /// Returns true when a text contains any of the secrets in a known encoding.
+    pub(super) fn appear_in(&self, text: &str) -> bool {
         self.pairs.iter().any(|(name, value)| {
             let only = Redactor::new([(name.clone(), value.clone())]);
             only.text(text).contains(&format!("[secret:{name}]"))
@@ -108,14 +108,14 @@ fn replaced(bytes: &[u8], what: &[u8], by: &[u8]) -> Vec<u8> {
     out
 }
 
-fn written(value: &str, place: Place) -> Cow<'_, str> {
+fn encoded(value: &str, place: SecretContext) -> Cow<'_, str> {
     match place {
-        Place::Plain => Cow::Borrowed(value),
-        Place::Query => {
+        SecretContext::Plain => Cow::Borrowed(value),
+        SecretContext::Query => {
             url::form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().into()
         }
         // Line breaks and other controls were refused, so these two are all.
-        Place::Json => value.replace('\\', r"\\").replace('"', "\\\"").into(),
+        SecretContext::Json => value.replace('\\', r"\\").replace('"', "\\\"").into(),
     }
 }
 
@@ -132,23 +132,32 @@ mod tests {
         pairs.map(|(name, value)| (name.into(), value.into())).into()
     }
 
-    fn fill(text: &str, place: Place, host: &str) -> Result<(String, Used), ToolError> {
+    fn fill(
+        text: &str,
+        place: SecretContext,
+        host: &str,
+    ) -> Result<(String, UsedSecrets), ToolError> {
         let hosts = vec!["api.example.org".to_owned(), "*.own.example".to_owned()];
         let credentials = [Credential { name: "B".to_owned(), variable: "OWN".to_owned(), hosts }];
-        let secrets = Secrets { credentials: &credentials, variables: &variables(), vault: None };
-        let mut used = Used::default();
+        let secrets =
+            SecretSource { credentials: &credentials, variables: &variables(), vault: None };
+        let mut used = UsedSecrets::default();
         Ok((secrets.fill(text, place, host, &mut used)?, used))
     }
 
     #[test]
     fn references_are_filled_as_their_place_needs_it() {
         for (text, place, expected) in [
-            ("Bearer secret:A", Place::Plain, "Bearer value-of-a"),
-            ("k=secret:B&x=1", Place::Query, "k=va%22l%26ue&x=1"),
-            ("{\"k\":\"secret:B\"}", Place::Json, "{\"k\":\"va\\\"l&ue\"}"),
-            ("secret:A,secret:A.", Place::Plain, "value-of-a,value-of-a."),
-            ("my_secret:A, secret: A, secret:", Place::Plain, "my_secret:A, secret: A, secret:"),
-            ("no reference", Place::Plain, "no reference"),
+            ("Bearer secret:A", SecretContext::Plain, "Bearer value-of-a"),
+            ("k=secret:B&x=1", SecretContext::Query, "k=va%22l%26ue&x=1"),
+            ("{\"k\":\"secret:B\"}", SecretContext::Json, "{\"k\":\"va\\\"l&ue\"}"),
+            ("secret:A,secret:A.", SecretContext::Plain, "value-of-a,value-of-a."),
+            (
+                "my_secret:A, secret: A, secret:",
+                SecretContext::Plain,
+                "my_secret:A, secret: A, secret:",
+            ),
+            ("no reference", SecretContext::Plain, "no reference"),
         ] {
             let (filled, _) = fill(text, place, "api.example.org").expect("known");
             assert_eq!(filled, expected);
@@ -164,7 +173,7 @@ mod tests {
             ("evil.example", false),
             ("xown.example", false),
         ] {
-            let filled = fill("secret:B", Place::Plain, host);
+            let filled = fill("secret:B", SecretContext::Plain, host);
             assert_eq!(
                 filled.as_ref().err().map(ToolError::kind),
                 (!is_open).then_some(ErrorKind::Denied),
@@ -174,9 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_too_short_is_told_without_its_value() {
+    fn unknown_and_short_secrets_are_reported_without_their_value() {
         let kind = |text: &str| {
-            fill(text, Place::Plain, "h")
+            fill(text, SecretContext::Plain, "h")
                 .err()
                 .map(|error| (error.kind(), NetworkError::of(&error)))
         };
@@ -186,10 +195,10 @@ mod tests {
 
     #[test]
     fn what_was_used_is_taken_out_again() {
-        let (_, used) = fill("secret:A", Place::Plain, "h").expect("known");
-        assert_eq!(used.veil("it is value-of-a"), "it is [secret:A]");
-        assert_eq!(used.veil_bytes(b"\xff value-of-a \xff".to_vec()), b"\xff [secret:A] \xff");
-        assert!(used.are_in("https://x/?k=value-of-a") && !used.are_in("https://x/"));
-        assert_eq!(Used::default().veil("value-of-a"), "value-of-a");
+        let (_, used) = fill("secret:A", SecretContext::Plain, "h").expect("known");
+        assert_eq!(used.redact("it is value-of-a"), "it is [secret:A]");
+        assert_eq!(used.redact_bytes(b"\xff value-of-a \xff".to_vec()), b"\xff [secret:A] \xff");
+        assert!(used.appear_in("https://x/?k=value-of-a") && !used.appear_in("https://x/"));
+        assert_eq!(UsedSecrets::default().redact("value-of-a"), "value-of-a");
     }
 }

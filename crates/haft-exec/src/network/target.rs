@@ -1,19 +1,19 @@
-//! Where a request goes: a URL that was understood, and the addresses behind it that may be connected to.
+//! Parses the URL of a request, and resolves the addresses that it may connect to.
 
 use std::net::{IpAddr, SocketAddr};
 
 use haft_core::{ErrorKind, ToolError, network::NetworkError};
 use url::{Host, Url};
 
-use super::{Network, address, fault};
+use super::{Network, address, errors};
 
-const LONGEST_URL: usize = 8 << 10;
-/// How much of a URL a message shows.
-const SHOWN: usize = 200;
+const MAX_URL_BYTES: usize = 8 << 10;
+/// Maximum length of a URL in a message.
+const MAX_SHOWN_CHARS: usize = 200;
 
-/// Ports that browsers keep away from as well: what listens there speaks something else, and could take a request for
-/// orders.
-const CLOSED_PORTS: [u16; 82] = [
+/// Ports that browsers block too: their services speak another protocol and could interpret a
+/// request as commands.
+const BLOCKED_PORTS: [u16; 82] = [
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101,
     102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427,
     465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990,
@@ -21,20 +21,20 @@ const CLOSED_PORTS: [u16; 82] = [
     6667, 6668, 6669, 6697,
 ];
 
-/// Names that are never those of the open internet, for when somebody else resolves them.
+/// Names that are never public, for requests that a proxy resolves.
 const LOCAL_NAMES: [&str; 6] =
     ["localhost", "local", "internal", "lan", "home.arpa", "localdomain"];
 
-/// A URL that may be asked for, as far as can be told without resolving its name.
+/// Parses a URL and checks everything that can be checked without resolving its name.
 pub(super) fn parse(text: &str) -> Result<Url, ToolError> {
     let refuse = |problem: &str, hint: &str| {
         Err(ToolError::input(format!("url: {} {problem}", short(text))).hint(hint))
     };
-    if text.len() > LONGEST_URL {
-        return refuse("is longer than 8192 bytes", "send what is long in the body of a POST");
+    if text.len() > MAX_URL_BYTES {
+        return refuse("is longer than 8192 bytes", "send long data in the body of a POST");
     }
     let Ok(url) = Url::parse(text) else {
-        return refuse("is not a URL", "write it whole, as in https://example.org/page");
+        return refuse("is not a URL", "write the full URL, as in https://example.org/page");
     };
     if !matches!(url.scheme(), "http" | "https") {
         return refuse(
@@ -48,12 +48,12 @@ pub(super) fn parse(text: &str) -> Result<Url, ToolError> {
         return refuse("has a user name or password in it", hint);
     }
     if url.host_str().is_none_or(|host| host.trim_matches('.').is_empty()) {
-        return refuse("has no host", "write it whole, as in https://example.org/page");
+        return refuse("has no host", "write the full URL, as in https://example.org/page");
     }
     Ok(url)
 }
 
-/// The host as it is resolved, compared and certified: in lower case, without a dot at its end.
+/// The host for resolving, comparing and certificates: lower case, without a trailing dot.
 pub(super) fn host(url: &Url) -> String {
     url.host_str().unwrap_or_default().trim_end_matches('.').to_owned()
 }
@@ -62,7 +62,7 @@ pub(super) fn port(url: &Url) -> u16 {
     url.port_or_known_default().unwrap_or(0)
 }
 
-/// The host and the port, if it is not the usual one.
+/// The host, and the port if it is not the default one.
 pub(super) fn authority(url: &Url) -> String {
     url.port().map_or_else(|| host(url), |port| format!("{}:{port}", host(url)))
 }
@@ -70,26 +70,26 @@ pub(super) fn authority(url: &Url) -> String {
 /// A URL for messages: on one line and not too long.
 pub(super) fn short(url: &str) -> String {
     let plain = url.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
-    let mut shown: String = plain.clone().take(SHOWN).collect();
-    if plain.count() > SHOWN {
+    let mut shown: String = plain.clone().take(MAX_SHOWN_CHARS).collect();
+    if plain.count() > MAX_SHOWN_CHARS {
         shown.push('\u{2026}');
     }
     shown
 }
 
 impl Network {
-    /// The addresses to connect to, every one of them judged. One that is closed closes the name: a name that leads to
-    /// both sides is a trick.
+    /// Returns the addresses to connect to, after checking each one. One blocked address blocks the
+    /// name: a name with public and private addresses is an attack.
     pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, ToolError> {
         let (name, port) = (host(url), port(url));
         let is_named = self.settings.allow.iter().any(|allowed| allowed.names(&name, port));
         let found: Vec<IpAddr> = match url.host() {
             Some(Host::Ipv4(address)) => vec![address.into()],
             Some(Host::Ipv6(address)) => vec![address.into()],
-            _ => self.resolver.addresses(&name).await.map_err(|_| fault::name_unknown(&name))?,
+            _ => self.resolver.addresses(&name).await.map_err(|_| errors::unknown_name(&name))?,
         };
         if found.is_empty() {
-            return Err(fault::name_unknown(&name));
+            return Err(errors::unknown_name(&name));
         }
         let found: Vec<SocketAddr> =
             found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
@@ -104,16 +104,16 @@ impl Network {
             return Ok(());
         }
         let port = address.port();
-        if let Some(what) = address::closed(address.ip()) {
-            return Err(fault::address_closed(name, port, what));
+        if let Some(what) = address::block_reason(address.ip()) {
+            return Err(errors::address_blocked(name, port, what));
         }
-        if CLOSED_PORTS.contains(&port) {
-            return Err(port_closed(name, port));
+        if BLOCKED_PORTS.contains(&port) {
+            return Err(port_blocked(name, port));
         }
         Ok(())
     }
 
-    /// What can be told of a URL whose name a proxy resolves.
+    /// Checks a URL whose name a proxy will resolve.
     pub(super) fn judge_unresolved(&self, url: &Url) -> Result<(), ToolError> {
         let (name, port) = (host(url), port(url));
         let address = match url.host() {
@@ -132,17 +132,17 @@ impl Network {
             name.strip_suffix(*local).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
         if !name.contains('.') || LOCAL_NAMES.iter().any(is_local) {
-            return Err(fault::address_closed(&name, port, "a name of the local network"));
+            return Err(errors::address_blocked(&name, port, "a name of the local network"));
         }
-        if CLOSED_PORTS.contains(&port) {
-            return Err(port_closed(&name, port));
+        if BLOCKED_PORTS.contains(&port) {
+            return Err(port_blocked(&name, port));
         }
         Ok(())
     }
 }
 
-fn port_closed(name: &str, port: u16) -> ToolError {
-    let message = format!("port {port} of {name} is not for http");
+fn port_blocked(name: &str, port: u16) -> ToolError {
+    let message = format!("port {port} of {name} is not an http port");
     NetworkError::Address.error(ErrorKind::Denied, message).hint(format!(
         "use another port, or add `{name}:{port}` to `allow` under [network] in your own config"
     ))
@@ -186,6 +186,6 @@ mod tests {
     #[test]
     fn messages_stay_short_and_on_one_line() {
         assert_eq!(short("http://x/\r\na"), "http://x/\u{fffd}\u{fffd}a");
-        assert_eq!(short(&"x".repeat(500)).chars().count(), SHOWN + 1);
+        assert_eq!(short(&"x".repeat(500)).chars().count(), MAX_SHOWN_CHARS + 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The client against peers that stop in the middle, at every place where it waits.
+//! Tests the client against peers that stop in the middle, at every point where it waits.
 
 use std::{
     future::pending,
@@ -19,39 +19,39 @@ use tokio::{
 
 use super::{Network, NetworkSettings, Resolve};
 
-/// Far more than is needed, far less than for ever.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Much more than needed, much less than forever.
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// What a peer does once it has heard the request.
+/// The behaviour of a peer after its reply.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     /// Closes the connection.
     Ends,
-    /// Keeps it open and says nothing more.
+    /// Keeps the connection open without sending anything.
     Hangs,
-    /// Says this again and again.
+    /// Repeats this text.
     Repeats(&'static str),
 }
 
-/// A peer that says something, and then.
-async fn peer(said: &'static str, then: Then) -> SocketAddr {
+/// Starts a peer that sends a reply and then does this.
+async fn peer(reply: &'static str, then: Then) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answer(stream, said, then));
+            tokio::spawn(answer(stream, reply, then));
         }
     });
     address
 }
 
-async fn answer(mut stream: TcpStream, said: &'static str, then: Then) -> io::Result<()> {
-    let mut heard = Vec::new();
-    while !heard.ends_with(b"\r\n\r\n") {
-        heard.push(stream.read_u8().await?);
+async fn answer(mut stream: TcpStream, reply: &'static str, then: Then) -> io::Result<()> {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        request.push(stream.read_u8().await?);
     }
-    stream.write_all(said.as_bytes()).await?;
+    stream.write_all(reply.as_bytes()).await?;
     match then {
         Then::Ends => stream.shutdown().await,
         Then::Hangs => pending().await,
@@ -76,7 +76,7 @@ async fn ask(
         Request { method: "GET".to_owned(), url, timeout: Some(timeout), ..Request::default() };
     let begin = Instant::now();
     let answer = client.send(request, &|_| Ok(())).await;
-    assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < TEST_TIMEOUT, "it took {:?}", begin.elapsed());
     let error = answer.expect_err("a failure");
     assert!(!error.next_step().is_empty(), "{error}");
     (error.kind(), NetworkError::of(&error))
@@ -86,24 +86,24 @@ async fn ask(
 fn check(
     found: (ErrorKind, Option<NetworkError>),
     kind: ErrorKind,
-    fault: NetworkError,
+    expected: NetworkError,
     what: &str,
 ) {
-    assert_eq!(found, (kind, Some(fault)), "{what:?}");
+    assert_eq!(found, (kind, Some(expected)), "{what:?}");
 }
 
 #[tokio::test]
-async fn who_drips_is_ended_by_the_clock() {
+async fn a_peer_that_drips_is_stopped_by_the_timeout() {
     let address = peer(CHUNKED, Then::Repeats("1\r\nx\r\n")).await;
-    // However much of it came by then.
-    let client = Network::new(NetworkSettings { most_bytes: 1 << 40, ..settings(address) });
+    // No matter how much has arrived by then.
+    let client = Network::new(NetworkSettings { max_bytes: 1 << 40, ..settings(address) });
     let found = ask(&client, format!("http://{address}/"), Duration::from_millis(300)).await;
     check(found, ErrorKind::Timeout, NetworkError::Timeout, "drips");
 }
 
 #[tokio::test]
-async fn a_connection_that_is_cut_is_told_as_that() {
-    for said in [
+async fn a_connection_that_ends_early_is_reported_as_such() {
+    for reply in [
         "",
         "HTTP/1.1 200",
         "HTTP/1.1 200 OK\r\nContent-Type: te",
@@ -114,17 +114,17 @@ async fn a_connection_that_is_cut_is_told_as_that() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n",
     ] {
-        let address = peer(said, Then::Ends).await;
+        let address = peer(reply, Then::Ends).await;
         let client = Network::new(settings(address));
-        let found = ask(&client, format!("http://{address}/"), PATIENCE).await;
-        check(found, ErrorKind::Network, NetworkError::Ended, said);
+        let found = ask(&client, format!("http://{address}/"), TEST_TIMEOUT).await;
+        check(found, ErrorKind::Network, NetworkError::Ended, reply);
     }
 }
 
 #[tokio::test]
-async fn whoever_hangs_wherever_is_ended_by_the_clock() {
+async fn a_peer_that_hangs_is_stopped_by_the_timeout() {
     let short = Duration::from_millis(200);
-    for said in [
+    for reply in [
         "",
         "HTTP/1.1 200 OK\r\n",
         "HTTP/1.1 100 Continue\r\n\r\n",
@@ -132,11 +132,11 @@ async fn whoever_hangs_wherever_is_ended_by_the_clock() {
         "HTTP/1.1 200 OK\r\n\r\nno end",
         CHUNKED,
     ] {
-        let address = peer(said, Then::Hangs).await;
+        let address = peer(reply, Then::Hangs).await;
         let client = Network::new(settings(address));
         let found = ask(&client, format!("http://{address}/"), short).await;
-        check(found, ErrorKind::Timeout, NetworkError::Timeout, said);
-        // No word of TLS is ever answered.
+        check(found, ErrorKind::Timeout, NetworkError::Timeout, reply);
+        // The TLS handshake is never answered.
         let found = ask(&client, format!("https://{address}/"), short).await;
         check(found, ErrorKind::Timeout, NetworkError::Timeout, "TLS");
     }
@@ -150,7 +150,7 @@ async fn whoever_hangs_wherever_is_ended_by_the_clock() {
     let client = Network::with_resolver(NetworkSettings::default(), Arc::new(Silent));
     let found = ask(&client, "http://example.org/".to_owned(), short).await;
     check(found, ErrorKind::Timeout, NetworkError::Timeout, "names");
-    // Its turn never comes.
+    // The rate limit never lets it go.
     let address = peer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Then::Ends).await;
     let client = Network::new(NetworkSettings { per_minute: 1, ..settings(address) });
     let url = format!("http://{address}/");

@@ -1,4 +1,5 @@
-//! Whom to trust: the authorities that browsers trust, and those that a person has added.
+//! TLS configuration: trusts the authorities that browsers trust, and those that a person has
+//! added.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,10 +10,10 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 
-/// A file of certificates is small; this is for whatever else somebody names by mistake.
-const LARGEST_FILE: u64 = 4 << 20;
+/// A certificate file is small; the limit is for files named by mistake.
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Made at the first https request: it takes a megabyte and some milliseconds.
+/// Built at the first https request: it takes a megabyte and some milliseconds.
 pub(super) fn config(authorities: &[PathBuf]) -> Result<Arc<ClientConfig>, ToolError> {
     let mut roots = RootCertStore::empty();
     roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
@@ -20,7 +21,7 @@ pub(super) fn config(authorities: &[PathBuf]) -> Result<Arc<ClientConfig>, ToolE
         add(&mut roots, path)?;
     }
     let provider = ring::default_provider();
-    // Whoever else speaks TLS in this program finds the same one; that there is one already is fine.
+    // Other users of TLS in this process get the same provider; an earlier one is fine.
     let _ = provider.clone().install_default();
     let config = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()
@@ -32,11 +33,11 @@ fn add(roots: &mut RootCertStore, path: &PathBuf) -> Result<(), ToolError> {
     let refuse = |problem: String| {
         let path = path.display();
         ToolError::unavailable(format!("the certificates in {path} cannot be used: {problem}"))
-            .hint("mend the file, or `ca` under [network] in your own config; it must be PEM")
+            .hint("fix the file, or `ca` under [network] in your own config; it must be PEM")
     };
     let size = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?.len();
-    if size > LARGEST_FILE {
-        return Err(refuse(format!("it is larger than {LARGEST_FILE} bytes")));
+    if size > MAX_FILE_BYTES {
+        return Err(refuse(format!("it is larger than {MAX_FILE_BYTES} bytes")));
     }
     let bytes = std::fs::read(path).map_err(|error| refuse(error.to_string()))?;
     let mut count = 0;

@@ -1,104 +1,107 @@
-//! The body of an answer, unpacked while it arrives and stopped when it is too much, packed or unpacked.
+//! Decompresses the body of a response while it arrives, and stops when it exceeds the limit,
+//! compressed or not.
 
 use std::io::{self, Write};
 
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 
-/// Why a body is not taken any further.
+/// Why decoding stopped.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum BodyError {
     TooLarge,
-    /// It is not packed as its header says.
+    /// The body does not match its encoding header.
     Broken,
-    /// It is packed in a way that was not asked for.
+    /// The server used an encoding that was not requested.
     Unknown(String),
 }
 
-/// A body on its way.
-pub(super) struct Body {
-    packing: Packing,
-    /// How much may still come, as it is sent.
+/// A body that is being received.
+pub(super) struct BodyDecoder {
+    encoding_state: BodyEncoding,
+    /// Bytes that may still arrive, as sent.
     left: usize,
     is_empty: bool,
 }
 
-enum Packing {
-    None(Bounded),
-    Gzip(MultiGzDecoder<Bounded>),
-    /// By the book with a head and a checksum.
-    Zlib(ZlibDecoder<Bounded>),
-    /// As some servers send it.
-    Deflate(DeflateDecoder<Bounded>),
-    /// Which of the two it is shows in the first byte.
-    Undecided(Bounded),
+enum BodyEncoding {
+    None(BoundedBuffer),
+    Gzip(MultiGzDecoder<BoundedBuffer>),
+    /// As specified, with a header and a checksum.
+    Zlib(ZlibDecoder<BoundedBuffer>),
+    /// Raw deflate data, as some servers send it.
+    Deflate(DeflateDecoder<BoundedBuffer>),
+    /// The first byte decides between the two.
+    Undecided(BoundedBuffer),
 }
 
-impl Body {
-    /// `encoding` is what the header says.
-    pub(super) fn new(encoding: &str, most: usize) -> Result<Self, Stop> {
-        let out = Bounded { bytes: Vec::new(), most };
-        let packing = match encoding.trim().to_ascii_lowercase().as_str() {
-            "" | "identity" => Packing::None(out),
-            "gzip" | "x-gzip" => Packing::Gzip(MultiGzDecoder::new(out)),
-            "deflate" => Packing::Undecided(out),
-            other => return Err(Stop::Unknown(other.chars().take(40).collect())),
+impl BodyDecoder {
+    /// `encoding` is the value of the header.
+    pub(super) fn new(encoding: &str, max: usize) -> Result<Self, BodyError> {
+        let out = BoundedBuffer { bytes: Vec::new(), max };
+        let encoding_state = match encoding.trim().to_ascii_lowercase().as_str() {
+            "" | "identity" => BodyEncoding::None(out),
+            "gzip" | "x-gzip" => BodyEncoding::Gzip(MultiGzDecoder::new(out)),
+            "deflate" => BodyEncoding::Undecided(out),
+            other => return Err(BodyError::Unknown(other.chars().take(40).collect())),
         };
-        Ok(Self { packing, left: most, is_empty: true })
+        Ok(Self { encoding_state, left: max, is_empty: true })
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        self.left = self.left.checked_sub(bytes.len()).ok_or(Stop::TooLarge)?;
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), BodyError> {
+        self.left = self.left.checked_sub(bytes.len()).ok_or(BodyError::TooLarge)?;
         self.is_empty &= bytes.is_empty();
         self.decide(bytes);
-        let written = match &mut self.packing {
-            Packing::None(out) | Packing::Undecided(out) => out.write_all(bytes),
-            Packing::Gzip(out) => out.write_all(bytes),
-            Packing::Zlib(out) => out.write_all(bytes),
-            Packing::Deflate(out) => out.write_all(bytes),
+        let written = match &mut self.encoding_state {
+            BodyEncoding::None(out) | BodyEncoding::Undecided(out) => out.write_all(bytes),
+            BodyEncoding::Gzip(out) => out.write_all(bytes),
+            BodyEncoding::Zlib(out) => out.write_all(bytes),
+            BodyEncoding::Deflate(out) => out.write_all(bytes),
         };
         written.map_err(|error| stop(&error))
     }
 
     fn decide(&mut self, bytes: &[u8]) {
-        if let (Packing::Undecided(out), Some(first)) = (&mut self.packing, bytes.first()) {
-            let out = Bounded { bytes: Vec::new(), most: out.most };
-            // The low half of the head's first byte names the method, and 8 is the only one there is.
-            self.packing = match first & 0x0f {
-                8 => Packing::Zlib(ZlibDecoder::new(out)),
-                _ => Packing::Deflate(DeflateDecoder::new(out)),
+        if let (BodyEncoding::Undecided(out), Some(first)) =
+            (&mut self.encoding_state, bytes.first())
+        {
+            let out = BoundedBuffer { bytes: Vec::new(), max: out.max };
+            // The low half of the first byte is the compression method; only 8 is defined.
+            self.encoding_state = match first & 0x0f {
+                8 => BodyEncoding::Zlib(ZlibDecoder::new(out)),
+                _ => BodyEncoding::Deflate(DeflateDecoder::new(out)),
             };
         }
     }
 
-    pub(super) fn finish(self) -> Result<Vec<u8>, Stop> {
-        let finished = match self.packing {
-            Packing::None(out) | Packing::Undecided(out) => Ok(out),
-            // Nothing at all is sent packed by nobody, and means nothing at all.
-            Packing::Gzip(_) if self.is_empty => return Ok(Vec::new()),
-            Packing::Gzip(out) => out.finish(),
-            Packing::Zlib(out) => out.finish(),
-            Packing::Deflate(out) => out.finish(),
+    pub(super) fn finish(self) -> Result<Vec<u8>, BodyError> {
+        let finished = match self.encoding_state {
+            BodyEncoding::None(out) | BodyEncoding::Undecided(out) => Ok(out),
+            // Some servers declare an encoding for an empty body.
+            BodyEncoding::Gzip(_) if self.is_empty => return Ok(Vec::new()),
+            BodyEncoding::Gzip(out) => out.finish(),
+            BodyEncoding::Zlib(out) => out.finish(),
+            BodyEncoding::Deflate(out) => out.finish(),
         };
         finished.map(|out| out.bytes).map_err(|error| stop(&error))
     }
 }
 
-fn stop(error: &io::Error) -> Stop {
+fn stop(error: &io::Error) -> BodyError {
     match error.kind() {
-        io::ErrorKind::FileTooLarge => Stop::TooLarge,
-        _ => Stop::Broken,
+        io::ErrorKind::FileTooLarge => BodyError::TooLarge,
+        _ => BodyError::Broken,
     }
 }
 
-/// Takes so much and no more.
-struct Bounded {
+/// A buffer with a maximum size.
+struct BoundedBuffer {
     bytes: Vec<u8>,
-    most: usize,
+    max: usize,
 }
 
-impl Write for Bounded {
+impl Write for BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > self.most {
+        if self.bytes.len() + bytes.len() > self.max {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.bytes.extend_from_slice(bytes);
@@ -137,8 +140,8 @@ mod tests {
         }
     }
 
-    fn unpack(encoding: &str, bytes: &[u8], most: usize, step: usize) -> Result<Vec<u8>, Stop> {
-        let mut body = Body::new(encoding, most)?;
+    fn unpack(encoding: &str, bytes: &[u8], max: usize, step: usize) -> Result<Vec<u8>, BodyError> {
+        let mut body = BodyDecoder::new(encoding, max)?;
         bytes.chunks(step).try_for_each(|piece| body.push(piece))?;
         body.finish()
     }
@@ -165,27 +168,33 @@ mod tests {
     fn a_bomb_is_stopped_before_it_is_large() {
         let bomb = packed("gzip", &vec![0; 50 << 20]);
         assert!(bomb.len() < 100_000);
-        let mut body = Body::new("gzip", 1 << 20).expect("known");
-        assert_eq!(bomb.chunks(1000).try_for_each(|piece| body.push(piece)), Err(Stop::TooLarge));
-        let Packing::Gzip(out) = &body.packing else { panic!("it is gzip") };
+        let mut body = BodyDecoder::new("gzip", 1 << 20).expect("known");
+        assert_eq!(
+            bomb.chunks(1000).try_for_each(|piece| body.push(piece)),
+            Err(BodyError::TooLarge)
+        );
+        let BodyEncoding::Gzip(out) = &body.encoding_state else { panic!("it is gzip") };
         assert!(out.get_ref().bytes.len() <= 1 << 20);
     }
 
     #[test]
     fn more_than_is_taken_is_stopped_as_it_comes() {
-        assert_eq!(unpack("", &[0; 11], 10, 3), Err(Stop::TooLarge));
+        assert_eq!(unpack("", &[0; 11], 10, 3), Err(BodyError::TooLarge));
         assert_eq!(unpack("", &[0; 10], 10, 3), Ok(vec![0; 10]));
     }
 
     #[test]
-    fn what_is_broken_or_unknown_is_told() {
+    fn broken_and_unknown_encodings_are_reported() {
         let whole = packed("gzip", b"some text");
         let (half, _) = whole.split_at(whole.len() / 2);
-        assert_eq!(unpack("gzip", half, 100, 5), Err(Stop::Broken));
+        assert_eq!(unpack("gzip", half, 100, 5), Err(BodyError::Broken));
         for nothing_packed in [&b"no gzip at all"[..], b"x"] {
-            assert_eq!(unpack("gzip", nothing_packed, 100, 5), Err(Stop::Broken));
+            assert_eq!(unpack("gzip", nothing_packed, 100, 5), Err(BodyError::Broken));
         }
-        assert_eq!(unpack("br", b"", 100, 5), Err(Stop::Unknown("br".to_owned())));
-        assert_eq!(unpack("gzip, gzip", b"", 100, 5), Err(Stop::Unknown("gzip, gzip".to_owned())));
+        assert_eq!(unpack("br", b"", 100, 5), Err(BodyError::Unknown("br".to_owned())));
+        assert_eq!(
+            unpack("gzip, gzip", b"", 100, 5),
+            Err(BodyError::Unknown("gzip, gzip".to_owned()))
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! Which files of the workspace programs must not see: what secrecy and rules close to the tools is closed to what tools
-//! start. Who builds a fence covers them. They are looked for by name in the whole workspace, with what ignore files name,
-//! since that is where secrets are.
+//! Finds the files of the workspace that programs must not see: secrets and files that rules close
+//! to tools are closed to commands too. Sandbox backends cover them. The search is by name in the
+//! whole workspace, including ignored files, because secrets are often ignored.
 
 use std::{
     fs,
@@ -15,76 +15,79 @@ use haft_core::{
     files::{FileGrant, ShouldStop},
 };
 
-use super::folders::{CutOff, Folders, Look};
+use super::folders::{FolderCache, FolderScan, ScanTimeout};
 use crate::{Workspace, files::root::Root};
 
-/// A search that takes longer is cut off, and the command is refused.
+/// Timeout of the search. When it expires the command is refused.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// As many mounts as a program can still be started behind in no time.
-const MOST: usize = 256;
+/// Maximum number of mounts with which a program still starts quickly.
+const MAX_CLOSED: usize = 256;
 
-/// A file or directory that is closed.
+/// A closed file or directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Closed {
     pub(crate) path: PathBuf,
     pub(crate) is_directory: bool,
 }
 
-/// Looks at the folders of the workspace before a command.
+/// Scans the folders of the workspace before a command.
 ///
 /// # Errors
-/// Of kind `unavailable` when the look was incomplete: what it missed could not be hidden.
-pub(crate) fn look(
-    folders: &Folders,
+/// Of kind `unavailable` when the scan was incomplete: the missing files could not be hidden.
+pub(crate) fn scan(
+    folders: &FolderCache,
     workspace: &Workspace,
     grant: &FileGrant,
-) -> Result<Look, ToolError> {
+) -> Result<FolderScan, ToolError> {
     let begun = Instant::now();
-    look_until(folders, workspace, grant, &|| begun.elapsed() > SEARCH_TIMEOUT)
+    scan_until(folders, workspace, grant, &|| begun.elapsed() > SEARCH_TIMEOUT)
 }
 
-fn look_until(
-    folders: &Folders,
+fn scan_until(
+    folders: &FolderCache,
     workspace: &Workspace,
     grant: &FileGrant,
     stop: ShouldStop<'_>,
-) -> Result<Look, ToolError> {
-    complete(folders.look(workspace, grant, stop))
+) -> Result<FolderScan, ToolError> {
+    complete(folders.scan(workspace, grant, stop))
 }
 
-/// The look, if nothing was missed.
-fn complete(look: Result<Look, CutOff>) -> Result<Look, ToolError> {
-    let look = look.map_err(|CutOff(root)| cut_off(&root))?;
-    match look.unreadable.iter().find(|folder| a_command_could_open(folder)) {
+/// Returns the scan if it is complete.
+fn complete(scan: Result<FolderScan, ScanTimeout>) -> Result<FolderScan, ToolError> {
+    let scan = scan.map_err(|ScanTimeout(root)| timed_out(&root))?;
+    match scan.unreadable.iter().find(|folder| a_command_could_open(folder)) {
         Some(folder) => Err(unreadable(folder)),
-        None => Ok(look),
+        None => Ok(scan),
     }
 }
 
-/// Looks at folders outside the workspace.
+/// Scans folders outside the workspace.
 ///
 /// # Errors
-/// As [`look`].
-pub(super) fn look_outside(
-    folders: &Folders,
+/// As [`scan`].
+pub(super) fn scan_outside(
+    folders: &FolderCache,
     roots: &[&Root],
     grant: &FileGrant,
-) -> Result<Look, ToolError> {
+) -> Result<FolderScan, ToolError> {
     let begun = Instant::now();
-    complete(folders.look_at(roots, grant, &|| begun.elapsed() > SEARCH_TIMEOUT))
+    complete(folders.scan_roots(roots, grant, &|| begun.elapsed() > SEARCH_TIMEOUT))
 }
 
-/// What is closed to a program, by what a look has found.
+/// Returns everything that is closed to a program, from a scan.
 ///
 /// # Errors
 /// Of kind `unavailable` when it cannot be covered, or when it is too much.
-pub(crate) fn files(workspace: &Workspace, look: &Look) -> Result<Vec<Closed>, ToolError> {
-    checked(found_in(&workspace.roots, look))
+pub(crate) fn files(workspace: &Workspace, scan: &FolderScan) -> Result<Vec<Closed>, ToolError> {
+    checked(found_in(&workspace.roots, scan))
 }
 
-/// What is closed below these folders, by what a look has found.
-pub(super) fn found_in<'a>(roots: impl IntoIterator<Item = &'a Root>, look: &Look) -> Vec<Closed> {
-    let found = roots.into_iter().zip(&look.roots).flat_map(|(root, folders)| {
+/// Returns everything that is closed below these folders, from a scan.
+pub(super) fn found_in<'a>(
+    roots: impl IntoIterator<Item = &'a Root>,
+    scan: &FolderScan,
+) -> Vec<Closed> {
+    let found = roots.into_iter().zip(&scan.roots).flat_map(|(root, folders)| {
         folders.iter().flat_map(move |(path, folder)| {
             let names = folder.closed.iter();
             names.map(move |(name, is_directory)| Closed {
@@ -96,9 +99,9 @@ pub(super) fn found_in<'a>(roots: impl IntoIterator<Item = &'a Root>, look: &Loo
     found.collect()
 }
 
-/// The sockets of the workspace, for sandboxes in which nobody decides about connections.
-pub(crate) fn sockets(workspace: &Workspace, look: &Look) -> Vec<Closed> {
-    let found = workspace.roots.iter().zip(&look.roots).flat_map(|(root, folders)| {
+/// Returns the sockets of the workspace, for sandboxes that do not check connections.
+pub(crate) fn sockets(workspace: &Workspace, scan: &FolderScan) -> Vec<Closed> {
+    let found = workspace.roots.iter().zip(&scan.roots).flat_map(|(root, folders)| {
         folders.iter().flat_map(move |(path, folder)| {
             let names = folder.sockets.iter();
             names.map(move |name| Closed {
@@ -110,10 +113,10 @@ pub(crate) fn sockets(workspace: &Workspace, look: &Look) -> Vec<Closed> {
     found.collect()
 }
 
-/// In order, if all of it can be covered.
+/// Sorts the closed paths, and checks that all of them can be covered.
 ///
 /// # Errors
-/// Of kind `unavailable` when it cannot be covered, or when it is too much.
+/// Of kind `unavailable` when they cannot be covered, or when there are too many.
 pub(super) fn checked(mut closed: Vec<Closed>) -> Result<Vec<Closed>, ToolError> {
     closed.sort_unstable();
     closed.dedup();
@@ -121,13 +124,13 @@ pub(super) fn checked(mut closed: Vec<Closed>) -> Result<Vec<Closed>, ToolError>
         return Err(unreadable(folder));
     }
     match closed.len() {
-        0..=MOST => Ok(closed),
+        0..=MAX_CLOSED => Ok(closed),
         many => Err(too_many(many, &closed)),
     }
 }
 
-/// Whether a command could change the mode of a folder that we cannot read: it runs with our user. A folder of another
-/// user is closed to commands as it is to us.
+/// Returns true when a command could change the mode of a folder that we cannot read: it runs as
+/// the same user. A folder of another user is closed to commands as well.
 fn a_command_could_open(folder: &Path) -> bool {
     let own = rustix::process::geteuid();
     match fs::symlink_metadata(folder) {
@@ -140,7 +143,8 @@ fn a_command_could_open(folder: &Path) -> bool {
     }
 }
 
-/// The folder of a closed file that is listed but cannot be entered, so that nothing can be mounted on the file.
+/// Returns the folder of a closed file that is listed but cannot be entered, so that nothing can be
+/// mounted on the file.
 fn cannot_be_covered(path: &Path) -> Option<&Path> {
     let error = fs::symlink_metadata(path).err()?;
     let folder = path.parent().filter(|_| error.kind() == ErrorKind::PermissionDenied)?;
@@ -152,23 +156,23 @@ fn unreadable(folder: &Path) -> ToolError {
     ToolError::unavailable(format!(
         "the folder `{shown}` cannot be read, so secret files in it cannot be hidden from a command"
     ))
-    .hint(format!("have a person run `chmod u+rx '{shown}'`, then call again"))
+    .hint(format!("a person can run `chmod u+rx '{shown}'`, then retry"))
 }
 
-fn cut_off(root: &Path) -> ToolError {
+fn timed_out(root: &Path) -> ToolError {
     let message = format!(
         "the search for secret files in `{}` took longer than {} s, so they cannot be hidden from a command",
         root.display(),
         SEARCH_TIMEOUT.as_secs()
     );
     ToolError::unavailable(message)
-        .hint("call again, start haft in a smaller folder with --workspace, or show a smaller one under [sandbox]")
+        .hint("retry, start haft in a smaller folder with --workspace, or show a smaller one under [sandbox]")
 }
 
 fn too_many(count: usize, closed: &[Closed]) -> ToolError {
     let example = closed.first().map(|closed| closed.path.display().to_string());
     let message = format!(
-        "there are {count} secret or denied files (`{}`, …), more than the {MOST} that a sandbox covers",
+        "there are {count} secret or denied files (`{}`, …), more than the {MAX_CLOSED} that a sandbox covers",
         example.unwrap_or_default()
     );
     ToolError::unavailable(message).hint(
@@ -185,10 +189,10 @@ mod tests {
     fn a_search_that_was_cut_off_is_refused_and_names_the_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let workspace = Workspace::open(folder.path()).expect("a directory");
-        let look = |stop| look_until(&Folders::default(), &workspace, &FileGrant::none(), stop);
-        let whole = look(&|| false).expect("complete");
+        let scan = |stop| scan_until(&FolderCache::default(), &workspace, &FileGrant::none(), stop);
+        let whole = scan(&|| false).expect("complete");
         assert_eq!(files(&workspace, &whole).expect("few"), []);
-        let error = look(&|| true).err().expect("cut off");
+        let error = scan(&|| true).err().expect("cut off");
         assert_eq!(error.kind(), haft_core::ErrorKind::Unavailable);
         let root = workspace.roots[0].path.display().to_string();
         assert!(error.message().contains(&root), "{error}");
@@ -206,7 +210,7 @@ mod tests {
 
     #[test]
     fn more_than_can_be_covered_is_refused_with_a_way_out() {
-        let many: Vec<Closed> = (0..=MOST)
+        let many: Vec<Closed> = (0..=MAX_CLOSED)
             .map(|number| Closed { path: format!("/w/{number}.pem").into(), is_directory: false })
             .collect();
         let error = too_many(many.len(), &many);

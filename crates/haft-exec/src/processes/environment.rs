@@ -1,12 +1,13 @@
-//! The variables of a program: a few of ours, those that make programs ask nobody and page nothing, and what the launch
-//! adds. What could carry a secret, or make a program load or run something, is not among them.
+//! The environment of a program: a few of our variables, variables that turn off prompts and
+//! pagers, and those of the launch. Variables that may hold a secret, or make a program load or run
+//! something, are left out.
 
 use std::ffi::{OsStr, OsString};
 
 use haft_core::ToolError;
 
-/// Of our own environment only these are handed on, and whatever begins with `LC_`.
-const HANDED_ON: &[&str] = &[
+/// Only these of our variables are inherited, and those that begin with `LC_`.
+const INHERITED: &[&str] = &[
     "PATH",
     "HOME",
     "USER",
@@ -27,8 +28,8 @@ const HANDED_ON: &[&str] = &[
     "VIRTUAL_ENV",
 ];
 
-/// Nobody sits in front of a program that we start: no pager, no editor, no question, no colours.
-pub(crate) const QUIET: &[(&str, &str)] = &[
+/// No person watches a program that we start: no pager, editor, prompt or colours.
+pub(crate) const NON_INTERACTIVE: &[(&str, &str)] = &[
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
     ("PAGER", "cat"),
@@ -42,8 +43,8 @@ pub(crate) const QUIET: &[(&str, &str)] = &[
     ("PYTHONUNBUFFERED", "1"),
 ];
 
-/// Variables by which one program is made to load or run another. A launch that sets one is refused: a command can set it
-/// for itself, where policy sees it.
+/// Variables that make a program load or run another one. A launch that sets one is refused: a
+/// command can set it itself, where policy sees it.
 const DANGEROUS: &[&str] = &[
     "BASH_ENV",
     "ENV",
@@ -78,10 +79,10 @@ const DANGEROUS: &[&str] = &[
 ];
 const DANGEROUS_BEGINNINGS: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "GIT_CONFIG", "npm_config_"];
 
-/// The name under which a program, and everything it starts, carries the mark of its launch.
+/// The variable with the mark of a launch, in a program and everything it starts.
 pub(crate) const MARK: &str = "HAFT_PROCESS";
 
-/// The whole environment of a program.
+/// Returns the complete environment of a program.
 ///
 /// # Errors
 /// Of kind `denied` for a variable that would make programs load or run something.
@@ -91,8 +92,8 @@ pub(crate) fn of(
     mark: &str,
 ) -> Result<Vec<(OsString, OsString)>, ToolError> {
     let mut all: Vec<(OsString, OsString)> =
-        ours.iter().filter(|(name, _)| is_handed_on(name)).cloned().collect();
-    for (name, value) in QUIET {
+        ours.iter().filter(|(name, _)| is_inherited(name)).cloned().collect();
+    for (name, value) in NON_INTERACTIVE {
         put(&mut all, name, value);
     }
     for (name, value) in added {
@@ -103,19 +104,20 @@ pub(crate) fn of(
     Ok(all)
 }
 
-pub(crate) fn is_handed_on(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| HANDED_ON.contains(&name) || name.starts_with("LC_"))
+pub(crate) fn is_inherited(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with("LC_"))
 }
 
-/// What every program has here says where it is and whose it is, and fences are built by it: none of that is a secret.
+/// Refuses the variables that every program has: they describe paths and the user, and sandboxes
+/// are built from them, so none of them is a secret.
 pub(crate) fn check_secret(name: &str) -> Result<(), ToolError> {
-    let is_ours = is_handed_on(OsStr::new(name))
-        || QUIET.iter().any(|(known, _)| *known == name)
+    let is_ours = is_inherited(OsStr::new(name))
+        || NON_INTERACTIVE.iter().any(|(known, _)| *known == name)
         || ["PWD", MARK].contains(&name);
     if !is_ours {
         return Ok(());
     }
-    Err(ToolError::denied(format!("the variable `{name}` means something else to every program"))
+    Err(ToolError::denied(format!("the variable `{name}` already has a meaning for every program"))
         .hint("give the secret to the command under another name"))
 }
 
@@ -124,8 +126,8 @@ fn put(all: &mut Vec<(OsString, OsString)>, name: &str, value: &str) {
     all.push((name.into(), value.into()));
 }
 
-/// Whether a setting of git only takes something away: it runs no monitor, and obeys no repository that a folder holds
-/// unasked.
+/// Returns true when a git setting only disables something: a file system monitor, or repositories
+/// in subfolders.
 fn quiets_git(name: &str, value: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
     let Some(rest) = name.strip_prefix("GIT_CONFIG_") else { return false };
@@ -141,8 +143,11 @@ fn quiets_git(name: &str, value: &str) -> bool {
 
 fn check(name: &str, value: &str) -> Result<(), ToolError> {
     if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-        return Err(ToolError::input(format!("`{}` is no variable", name.escape_debug()))
-            .hint("give a name without `=` and a value, neither with a zero byte"));
+        return Err(ToolError::input(format!(
+            "`{}` is not a valid variable name",
+            name.escape_debug()
+        ))
+        .hint("give a name without `=` and a value, neither with a zero byte"));
     }
     let is_dangerous = DANGEROUS.contains(&name)
         || DANGEROUS_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
@@ -150,7 +155,7 @@ fn check(name: &str, value: &str) -> Result<(), ToolError> {
         return Err(ToolError::denied(format!(
             "the variable `{name}` makes programs load or run others"
         ))
-        .hint("set it in the command itself, where it can be asked about"));
+        .hint("set it in the command itself, where policy can check it"));
     }
     Ok(())
 }
@@ -170,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_listed_is_handed_on_and_nobody_is_asked_anything() {
+    fn only_listed_variables_are_inherited_and_prompts_are_off() {
         let ours = ours(&[
             ("PATH", "/bin"),
             ("LC_ALL", "C"),

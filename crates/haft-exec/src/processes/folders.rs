@@ -1,6 +1,7 @@
-//! What matters of each folder of the workspace to a command in a sandbox: what in it is closed to commands, and whether
-//! git would take it for a repository. The folders are looked at before every command, because the command before may
-//! have renamed one or changed its mode. A folder that has not changed since is not read again.
+//! Scans the folders of the workspace for a sandboxed command: which entries are closed to
+//! commands, and which folders git would treat as a repository. The scan runs before every command,
+//! because the previous one may have renamed a folder or changed its mode. Unchanged folders are
+//! not read again.
 
 use std::{
     collections::HashMap,
@@ -24,32 +25,33 @@ use crate::{
     Workspace,
     files::{
         root::Root,
-        walk::{is_worth_telling, kind_of, or_dot, share},
+        walk::{kind_of, or_dot, share, should_report},
     },
 };
 
-/// Agents with other rules have other closed files. More than these are seldom at work at once.
+/// Maximum number of remembered grants: agents with other rules have other closed files, and more
+/// than these are rarely active together.
 const MAX_REMEMBERED: usize = 4;
 
-/// How many folders are looked at before others may take some.
-const STEP: usize = 32;
+/// Number of folders that a worker scans before it shares the rest.
+const FOLDERS_PER_STEP: usize = 32;
 
-/// The same for folders of which only the stamps are compared.
-const AT_ONCE: usize = 512;
+/// The same for folders of which only stamps are compared.
+const STAMPS_PER_STEP: usize = 512;
 
-/// Identifies a version of a file or folder: every change of it changes this, too.
+/// Identifies a version of a file or folder: it changes with every change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileStamp {
+pub(crate) struct StatStamp {
     pub(crate) kind: FileType,
     device: u64,
     inode: u64,
     size: i64,
     modified: (i64, u64),
-    /// Set by the kernel alone.
+    /// Only the kernel sets it.
     changed: (i64, u64),
 }
 
-impl FileStamp {
+impl StatStamp {
     pub(crate) fn of(stat: &Stat) -> Self {
         Self {
             kind: FileType::from_raw_mode(stat.st_mode),
@@ -62,103 +64,106 @@ impl FileStamp {
     }
 }
 
-/// What matters of one folder.
+/// The relevant contents of one folder.
 #[derive(Debug, Default)]
-pub(crate) struct Folder {
-    /// None when it changed so shortly before it was read that another change might not be seen.
-    stamp: Option<FileStamp>,
+pub(crate) struct FolderState {
+    /// None when the folder changed so shortly before the scan that another change might go
+    /// unnoticed.
+    stamp: Option<StatStamp>,
     folders: Vec<OsString>,
     /// Names that are closed to commands, and whether each is a folder.
     pub(crate) closed: Vec<(OsString, bool)>,
     /// Names of sockets.
     pub(crate) sockets: Vec<OsString>,
-    /// It has a `.git`.
+    /// True when it contains a `.git`.
     pub(crate) has_git: bool,
-    /// It is, or looks like, a git directory.
+    /// True when it is, or looks like, a git directory.
     pub(crate) is_git: bool,
 }
 
-/// The folders below one root by their paths. As plain texts: comparing paths by their parts takes longer than the rest.
-pub(crate) type RootFolders = HashMap<OsString, Arc<Folder>>;
+/// The folders below one root by path. The keys are plain strings: comparing paths by component
+/// takes longer than the rest.
+pub(crate) type RootFolders = HashMap<OsString, Arc<FolderState>>;
 
-/// The look at this root took too long.
+/// The scan of this root took too long.
 #[derive(Debug)]
-pub(crate) struct CutOff(pub(crate) PathBuf);
+pub(crate) struct ScanTimeout(pub(crate) PathBuf);
 
-/// One look at all roots of a workspace.
+/// A scan of all roots of a workspace.
 #[derive(Clone)]
-pub(crate) struct Look {
+pub(crate) struct FolderScan {
     grant: FileGrant,
     pub(crate) roots: Vec<Arc<RootFolders>>,
     /// Folders that cannot be read.
     pub(crate) unreadable: Vec<PathBuf>,
 }
 
-/// Looks at folders, and remembers them from one look to the next.
+/// Scans folders, and remembers the results for the next scan.
 #[derive(Default)]
-pub(crate) struct Folders {
-    remembered: Mutex<Vec<Look>>,
+pub(crate) struct FolderCache {
+    remembered: Mutex<Vec<FolderScan>>,
 }
 
-impl Folders {
-    /// Looks at every folder that is not closed itself, also at those below mounts: commands see them.
+impl FolderCache {
+    /// Scans every folder that is not closed itself, including those below mounts, because commands
+    /// see them.
     ///
     /// # Errors
-    /// When it was told to stop.
-    pub(crate) fn look(
+    /// When it was stopped.
+    pub(crate) fn scan(
         &self,
         workspace: &Workspace,
         grant: &FileGrant,
         stop: ShouldStop<'_>,
-    ) -> Result<Look, CutOff> {
-        self.look_at(workspace.roots.iter().collect::<Vec<_>>().as_slice(), grant, stop)
+    ) -> Result<FolderScan, ScanTimeout> {
+        self.scan_roots(workspace.roots.iter().collect::<Vec<_>>().as_slice(), grant, stop)
     }
 
-    /// The same for other roots than those of a workspace.
+    /// Scans other roots than those of a workspace.
     ///
     /// # Errors
-    /// When it was told to stop.
-    pub(crate) fn look_at(
+    /// When it was stopped.
+    pub(crate) fn scan_roots(
         &self,
-        looked: &[&Root],
+        scanned: &[&Root],
         grant: &FileGrant,
         stop: ShouldStop<'_>,
-    ) -> Result<Look, CutOff> {
+    ) -> Result<FolderScan, ScanTimeout> {
         let last =
-            self.remembered().iter().find(|look| look.grant.is_equivalent_to(grant)).cloned();
+            self.remembered().iter().find(|scan| scan.grant.is_equivalent_to(grant)).cloned();
         let mut roots = Vec::new();
         let mut unreadable = Vec::new();
-        for (at, root) in looked.iter().enumerate() {
-            let known = last.as_ref().and_then(|look| look.roots.get(at));
-            let search = Search { root, grant, stop, known };
-            let was_complete = last.as_ref().is_some_and(|look| look.unreadable.is_empty());
-            if let Some(known) = known.filter(|known| was_complete && search.is_as(known)) {
+        for (at, root) in scanned.iter().enumerate() {
+            let known = last.as_ref().and_then(|scan| scan.roots.get(at));
+            let search = RootScan { root, grant, stop, known };
+            let was_complete = last.as_ref().is_some_and(|scan| scan.unreadable.is_empty());
+            if let Some(known) = known.filter(|known| was_complete && search.is_unchanged(known)) {
                 roots.push(known.clone());
                 continue;
             }
-            let (folders, unread) = search.run().ok_or_else(|| CutOff(root.path.clone()))?;
+            let (folders, unread) = search.run().ok_or_else(|| ScanTimeout(root.path.clone()))?;
             unreadable.extend(unread.into_iter().map(|folder| root.path.join(folder)));
             roots.push(folders);
         }
-        let look = Look { grant: grant.clone(), roots, unreadable };
-        self.remember(&look);
-        Ok(look)
+        let scan = FolderScan { grant: grant.clone(), roots, unreadable };
+        self.remember(&scan);
+        Ok(scan)
     }
 
-    fn remember(&self, look: &Look) {
+    fn remember(&self, scan: &FolderScan) {
         let mut remembered = self.remembered();
-        remembered.retain(|known| !known.grant.is_equivalent_to(&look.grant));
-        remembered.insert(0, look.clone());
+        remembered.retain(|known| !known.grant.is_equivalent_to(&scan.grant));
+        remembered.insert(0, scan.clone());
         remembered.truncate(MAX_REMEMBERED);
     }
 
-    fn remembered(&self) -> MutexGuard<'_, Vec<Look>> {
+    fn remembered(&self) -> MutexGuard<'_, Vec<FolderScan>> {
         self.remembered.lock()
     }
 }
 
-/// A look at one root.
-struct Search<'a> {
+/// A scan of one root.
+struct RootScan<'a> {
     root: &'a Root,
     grant: &'a FileGrant,
     stop: ShouldStop<'a>,
@@ -166,27 +171,27 @@ struct Search<'a> {
 }
 
 #[derive(Default)]
-struct Worker {
-    seen: Vec<(OsString, Arc<Folder>)>,
-    /// How many of them were read.
+struct FolderWorker {
+    seen: Vec<(OsString, Arc<FolderState>)>,
+    /// Number of folders that were read.
     read: usize,
     unreadable: Vec<PathBuf>,
     is_stopped: bool,
 }
 
-impl Search<'_> {
-    /// Whether no folder has changed since: a new one would have changed the one that it is in.
-    fn is_as(&self, known: &RootFolders) -> bool {
-        let all: Vec<(&OsString, &Arc<Folder>)> = known.iter().collect();
+impl RootScan<'_> {
+    /// Returns true when no folder has changed: a new folder would have changed its parent.
+    fn is_unchanged(&self, known: &RootFolders) -> bool {
+        let all: Vec<(&OsString, &Arc<FolderState>)> = known.iter().collect();
         let workers = share(
             all,
             || true,
             |is_same, folders, new| {
-                if folders.len() > AT_ONCE {
-                    new.extend(folders.chunks(AT_ONCE).map(<[_]>::to_vec));
+                if folders.len() > STAMPS_PER_STEP {
+                    new.extend(folders.chunks(STAMPS_PER_STEP).map(<[_]>::to_vec));
                     return ControlFlow::Continue(());
                 }
-                let is_stamped = |(path, folder): &(&OsString, &Arc<Folder>)| {
+                let is_stamped = |(path, folder): &(&OsString, &Arc<FolderState>)| {
                     folder.stamp.is_some() && folder.stamp == self.stamp(path)
                 };
                 *is_same = !(self.stop)() && folders.iter().all(is_stamped);
@@ -196,9 +201,9 @@ impl Search<'_> {
         workers.into_iter().all(|is_same| is_same)
     }
 
-    /// All folders and those that cannot be read; None when it was told to stop.
+    /// Returns all folders, and those that cannot be read; None when it was stopped.
     fn run(&self) -> Option<(Arc<RootFolders>, Vec<PathBuf>)> {
-        let workers = share(vec![OsString::new()], Worker::default, |worker, paths, new| {
+        let workers = share(vec![OsString::new()], FolderWorker::default, |worker, paths, new| {
             self.step(worker, paths, new)
         });
         if workers.iter().any(|worker| worker.is_stopped) {
@@ -218,14 +223,14 @@ impl Search<'_> {
         }
     }
 
-    /// Looks at some folders and at some of those below, and leaves the rest to whoever has time.
+    /// Scans some folders and some of those below, and leaves the rest to other workers.
     fn step(
         &self,
-        worker: &mut Worker,
+        worker: &mut FolderWorker,
         mut paths: Vec<OsString>,
         new: &mut Vec<Vec<OsString>>,
     ) -> ControlFlow<()> {
-        for _ in 0..STEP {
+        for _ in 0..FOLDERS_PER_STEP {
             let Some(path) = paths.pop() else { break };
             if (self.stop)() {
                 worker.is_stopped = true;
@@ -238,33 +243,34 @@ impl Search<'_> {
                     paths.extend(folder.folders.iter().map(|name| joined(&path, name)));
                     worker.seen.push((path, folder));
                 }
-                Err(error) if is_worth_telling(error) => worker.unreadable.push(path.into()),
+                Err(error) if should_report(error) => worker.unreadable.push(path.into()),
                 Err(_) => {}
             }
         }
-        new.extend(paths.chunks(STEP).map(<[OsString]>::to_vec));
+        new.extend(paths.chunks(FOLDERS_PER_STEP).map(<[OsString]>::to_vec));
         ControlFlow::Continue(())
     }
 
-    /// What is known of a folder, if it has not changed. Another one in its place has another stamp, also behind a link.
-    fn unchanged(&self, path: &OsStr) -> Option<Arc<Folder>> {
+    /// Returns the known contents of a folder if it has not changed. Another folder in its place
+    /// has another stamp, also behind a link.
+    fn unchanged(&self, path: &OsStr) -> Option<Arc<FolderState>> {
         let known = self.known?.get(path)?;
         (known.stamp? == self.stamp(path)?).then(|| known.clone())
     }
 
-    fn stamp(&self, path: &OsStr) -> Option<FileStamp> {
+    fn stamp(&self, path: &OsStr) -> Option<StatStamp> {
         let path = or_dot(Path::new(path));
         let stat = fs::statat(&self.root.handle, path, AtFlags::SYMLINK_NOFOLLOW);
-        Some(FileStamp::of(&stat.ok()?))
+        Some(StatStamp::of(&stat.ok()?))
     }
 
-    fn read(&self, path: &Path) -> Result<Folder, Errno> {
-        // Of the clock that the kernel takes the times of changes from.
+    fn read(&self, path: &Path) -> Result<FolderState, Errno> {
+        // The kernel takes change times from this clock.
         let now = rustix::time::clock_gettime(ClockId::RealtimeCoarse);
         let handle = self.open(path)?;
-        let stamp = FileStamp::of(&fs::fstat(&handle)?);
+        let stamp = StatStamp::of(&fs::fstat(&handle)?);
         let is_older = stamp.changed < (now.tv_sec, now.tv_nsec.unsigned_abs());
-        let mut folder = Folder { stamp: is_older.then_some(stamp), ..Folder::default() };
+        let mut folder = FolderState { stamp: is_older.then_some(stamp), ..FolderState::default() };
         let mut signs = GitSigns::default();
         for entry in Dir::read_from(&handle)? {
             let entry = entry?;
@@ -289,7 +295,7 @@ impl Search<'_> {
         Ok(folder)
     }
 
-    /// Unlike what tools open, also below mounts.
+    /// Unlike the files that tools open, these may be below mounts.
     fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve =
@@ -313,7 +319,7 @@ fn joined(path: &OsStr, name: &OsStr) -> OsString {
     joined
 }
 
-/// The names by which git knows its own directories.
+/// The names by which git recognises its directories.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "one for each name")]
 struct GitSigns {
@@ -338,7 +344,8 @@ impl GitSigns {
         }
     }
 
-    /// Whether there may be settings that git would obey: in the directory itself, or of one that leads to it.
+    /// Returns true when it may contain settings that git would obey: its own, or those of a
+    /// directory that it points to.
     fn make_a_repository(&self) -> bool {
         self.has_common || (self.has_objects && self.has_refs) || (self.has_head && self.has_config)
     }
@@ -350,9 +357,9 @@ mod tests {
 
     use super::*;
 
-    fn look(folders: &Folders, workspace: &Workspace) -> Vec<PathBuf> {
-        let look = folders.look(workspace, &FileGrant::none(), &|| false).expect("complete");
-        let mut paths: Vec<PathBuf> = look.roots[0].keys().map(PathBuf::from).collect();
+    fn scan(folders: &FolderCache, workspace: &Workspace) -> Vec<PathBuf> {
+        let scan = folders.scan(workspace, &FileGrant::none(), &|| false).expect("complete");
+        let mut paths: Vec<PathBuf> = scan.roots[0].keys().map(PathBuf::from).collect();
         paths.sort();
         paths
     }
@@ -363,17 +370,17 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         fs::create_dir_all(path("a/b")).expect("made");
         let workspace = Workspace::open(folder.path()).expect("a directory");
-        let folders = Folders::default();
+        let folders = FolderCache::default();
         let names = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
-        assert_eq!(look(&folders, &workspace), names(&["", "a", "a/b"]));
-        // Over and over, so that some changes fall into the same tick of the clock as the look before.
+        assert_eq!(scan(&folders, &workspace), names(&["", "a", "a/b"]));
+        // Repeat it, so that some changes fall into the same clock tick as the scan before.
         for _ in 0..200 {
             fs::create_dir(path("a/b/c")).expect("made");
-            assert_eq!(look(&folders, &workspace), names(&["", "a", "a/b", "a/b/c"]));
+            assert_eq!(scan(&folders, &workspace), names(&["", "a", "a/b", "a/b/c"]));
             fs::rename(path("a/b/c"), path("d")).expect("moved");
-            assert_eq!(look(&folders, &workspace), names(&["", "a", "a/b", "d"]));
+            assert_eq!(scan(&folders, &workspace), names(&["", "a", "a/b", "d"]));
             fs::remove_dir(path("d")).expect("removed");
-            assert_eq!(look(&folders, &workspace), names(&["", "a", "a/b"]));
+            assert_eq!(scan(&folders, &workspace), names(&["", "a", "a/b"]));
         }
     }
 
@@ -382,14 +389,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("a/b")).expect("made");
         let workspace = Workspace::open(folder.path()).expect("a directory");
-        let folders = Folders::default();
-        let look = || folders.look(&workspace, &FileGrant::none(), &|| false).expect("complete");
-        // The first ones may be too near to the change.
-        let mut last = look();
+        let folders = FolderCache::default();
+        let scan = || folders.scan(&workspace, &FileGrant::none(), &|| false).expect("complete");
+        // The first scans may be too close to the change.
+        let mut last = scan();
         let began = std::time::Instant::now();
-        while !Arc::ptr_eq(&last.roots[0], &look().roots[0]) {
+        while !Arc::ptr_eq(&last.roots[0], &scan().roots[0]) {
             assert!(began.elapsed().as_secs() < 10, "they are read again and again");
-            last = look();
+            last = scan();
         }
     }
 
@@ -401,11 +408,12 @@ mod tests {
         }
         fs::write(folder.path().join("common/commondir"), "../x").expect("written");
         let workspace = Workspace::open(folder.path()).expect("a directory");
-        let look =
-            Folders::default().look(&workspace, &FileGrant::none(), &|| false).expect("complete");
-        let is_git = |path: &str| look.roots[0][OsStr::new(path)].is_git;
+        let scan = FolderCache::default()
+            .scan(&workspace, &FileGrant::none(), &|| false)
+            .expect("complete");
+        let is_git = |path: &str| scan.roots[0][OsStr::new(path)].is_git;
         assert!(is_git("plain/.git") && is_git("bare") && is_git("common"));
         assert!(!is_git("plain") && !is_git("src"));
-        assert!(look.roots[0][OsStr::new("plain")].has_git);
+        assert!(scan.roots[0][OsStr::new("plain")].has_git);
     }
 }

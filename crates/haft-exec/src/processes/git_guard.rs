@@ -1,6 +1,7 @@
-//! What git outside the sandbox would run or take as configuration. Mounts protect what exists of it in the repository of
-//! the workspace; a command can still create it, there or in a repository of its own. So it is looked for before a command
-//! and after it, and what is new is moved into quarantine below `.haft`.
+//! Finds everything that git outside the sandbox would run or use as configuration. Mounts protect
+//! what already exists in the repository of the workspace; a command can still create more, there
+//! or in a new repository. So the guard checks before and after a command, and moves what is new
+//! into quarantine below `.haft`.
 
 mod config;
 mod repository;
@@ -17,97 +18,98 @@ use parking_lot::{Mutex, MutexGuard};
 use haft_core::{commands::Denial, files::FileGrant};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 
-use self::repository::{Place, Places};
-use super::folders::{CutOff, FileStamp, Folders, Look};
+use self::repository::{GuardedPath, GuardedPaths};
+use super::folders::{FolderCache, FolderScan, ScanTimeout, StatStamp};
 use crate::{Workspace, files::root::Root};
 
-/// Where it is put, below a root.
+/// The quarantine directory, below a root.
 const QUARANTINE: &str = ".haft/quarantine";
-/// As for the look before a command.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
+/// As for the scan before a command.
+const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How far the guard looks.
+/// Which repositories the guard checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// At repositories that were there before the command: tests make their own, and take them away again.
+pub(crate) enum RepositoryScope {
+    /// Repositories that existed before the command: tests create their own and remove them again.
     Known,
-    /// At all.
+    /// All repositories.
     All,
 }
 
 /// Guards the roots of a workspace while one command runs.
 pub(crate) struct GitGuard {
     workspace: Arc<Workspace>,
-    folders: Arc<Folders>,
+    folders: Arc<FolderCache>,
     grant: FileGrant,
-    /// The look before the command.
-    look: Look,
+    /// The scan before the command.
+    scan: FolderScan,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// What was there before the command, by root: a person's own hooks and settings stay.
-    before: Vec<Places>,
+    /// Everything that existed before the command, by root: the user's own hooks and settings stay.
+    before: Vec<GuardedPaths>,
     moved: Vec<Denial>,
 }
 
 impl GitGuard {
-    /// Notes what is there before a command starts.
+    /// Records what exists before a command starts.
     pub(crate) fn before(
         workspace: &Arc<Workspace>,
-        folders: &Arc<Folders>,
+        folders: &Arc<FolderCache>,
         grant: &FileGrant,
-        look: Look,
+        scan: FolderScan,
     ) -> Self {
-        let roots = workspace.roots.iter().zip(&look.roots);
-        let before = roots.map(|(root, folders)| repository::places(root, folders)).collect();
+        let roots = workspace.roots.iter().zip(&scan.roots);
+        let before =
+            roots.map(|(root, folders)| repository::guarded_paths(root, folders)).collect();
         Self {
             workspace: workspace.clone(),
             folders: folders.clone(),
             grant: grant.clone(),
-            look,
+            scan,
             state: Mutex::new(State { before, moved: Vec::new() }),
         }
     }
 
-    /// Moves away what has appeared or changed since then.
-    pub(crate) fn look_again(&self, reach: Reach) {
+    /// Quarantines what has appeared or changed since then.
+    pub(crate) fn check_again(&self, reach: RepositoryScope) {
         let mut state = self.state();
         let State { before, moved } = &mut *state;
-        let look = match reach {
-            Reach::Known => self.look.clone(),
-            Reach::All => self.look_at_folders(moved),
+        let scan = match reach {
+            RepositoryScope::Known => self.scan.clone(),
+            RepositoryScope::All => self.scan_folders(moved),
         };
-        for ((root, before), folders) in self.workspace.roots.iter().zip(before).zip(&look.roots) {
-            for (path, place) in repository::places(root, folders) {
+        for ((root, before), folders) in self.workspace.roots.iter().zip(before).zip(&scan.roots) {
+            for (path, place) in repository::guarded_paths(root, folders) {
                 let known = before.get_mut(&path);
                 let is_known = known.as_ref().is_some_and(|known| known.stamp == place.stamp);
                 if !place.is_harmless && !is_known {
-                    moved.push(put_aside(root, &path, known));
+                    moved.push(quarantine_path(root, &path, known));
                 }
             }
         }
     }
 
-    /// All folders as they are now; those that cannot be looked at are named.
-    fn look_at_folders(&self, unseen: &mut Vec<Denial>) -> Look {
+    /// Scans all folders again, and reports those that cannot be scanned.
+    fn scan_folders(&self, unseen: &mut Vec<Denial>) -> FolderScan {
         let begun = Instant::now();
-        let stop = || begun.elapsed() > LOOK_TIMEOUT;
-        let (look, missed) = match self.folders.look(&self.workspace, &self.grant, &stop) {
-            Ok(look) => (look.clone(), look.unreadable),
-            Err(CutOff(root)) => (self.look.clone(), vec![root]),
+        let stop = || begun.elapsed() > SCAN_TIMEOUT;
+        let (scan, missed) = match self.folders.scan(&self.workspace, &self.grant, &stop) {
+            Ok(scan) => (scan.clone(), scan.unreadable),
+            Err(ScanTimeout(root)) => (self.scan.clone(), vec![root]),
         };
         for folder in missed {
-            let refusal = not_looked_at(&folder);
+            let refusal = scan_failed(&folder);
             if unseen.iter().all(|known| known.what != refusal.what) {
                 unseen.push(refusal);
             }
         }
-        look
+        scan
     }
 
-    /// What was moved away so far, with where it lies.
+    /// Returns what was quarantined so far, with its new location.
     pub(crate) fn denials(&self) -> Vec<Denial> {
         self.state().moved.clone()
     }
@@ -117,25 +119,25 @@ impl GitGuard {
     }
 }
 
-fn not_looked_at(folder: &Path) -> Denial {
+fn scan_failed(folder: &Path) -> Denial {
     let shown = folder.display();
     Denial {
         what: format!("look for git settings in `{shown}`"),
         why: "the command may have left some there that git would obey".to_owned(),
-        remedy: format!("look through `{shown}` before you use git in it"),
+        remedy: format!("check `{shown}` before you use git in it"),
         is_reverted: true,
     }
 }
 
-/// Moves it away and puts back what was there before the command.
-fn put_aside(root: &Root, path: &Path, before: Option<&mut Place>) -> Denial {
+/// Quarantines a path and restores what was there before the command.
+fn quarantine_path(root: &Root, path: &Path, before: Option<&mut GuardedPath>) -> Denial {
     let why = "git outside the sandbox would run it or take it as configuration";
     let remedy = match quarantine(root, path) {
         Ok(kept) => {
             let restored = before.is_some_and(|before| restore(root, path, before));
-            let restored = if restored { ", and what was there before is back" } else { "" };
+            let restored = if restored { ", and the previous version was restored" } else { "" };
             format!(
-                "it was moved to `{}`{restored}; a person who wants it looks at it and moves it back",
+                "it was moved to `{}`{restored}; a person can review it and move it back",
                 kept.display()
             )
         }
@@ -148,7 +150,7 @@ fn put_aside(root: &Root, path: &Path, before: Option<&mut Place>) -> Denial {
     Denial { what, why: why.to_owned(), remedy, is_reverted: true }
 }
 
-/// By handles, so that a command that still runs cannot lead it elsewhere by a link.
+/// Works by handles, so that a running command cannot redirect it by a link.
 fn quarantine(root: &Root, path: &Path) -> Result<PathBuf, rustix::io::Errno> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(rustix::io::Errno::INVAL);
@@ -168,7 +170,8 @@ fn quarantine(root: &Root, path: &Path) -> Result<PathBuf, rustix::io::Errno> {
     let to = repository::open(root, &made, directory)?;
     match fs::renameat(&from, name, &to, name) {
         Ok(()) => Ok(root.shown(&kept)),
-        // Another file system is mounted there: a name that git does not know is enough.
+        // Another file system is mounted there: renaming it to a name that git does not know is
+        // enough.
         Err(rustix::io::Errno::XDEV) => {
             let aside = format!("{}.quarantine-{:x}", name.to_string_lossy(), since.as_nanos());
             fs::renameat(&from, name, &from, &aside)?;
@@ -178,8 +181,8 @@ fn quarantine(root: &Root, path: &Path) -> Result<PathBuf, rustix::io::Errno> {
     }
 }
 
-/// Whether a file is as it was before again.
-fn restore(root: &Root, path: &Path, before: &mut Place) -> bool {
+/// Restores a file. Returns true when it is as before.
+fn restore(root: &Root, path: &Path, before: &mut GuardedPath) -> bool {
     let Some((content, mode)) = &before.content else { return false };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let Ok(file) = root.open_with(path, flags, Mode::from_raw_mode(mode & 0o777)) else {
@@ -192,11 +195,11 @@ fn restore(root: &Root, path: &Path, before: &mut Place) -> bool {
     is_written
 }
 
-/// What is at a path now, the link itself where it is one.
-fn stamp_at(root: &Root, path: &Path) -> Option<FileStamp> {
+/// Returns the stamp of a path, of the link itself if it is one.
+fn stamp_at(root: &Root, path: &Path) -> Option<StatStamp> {
     let (parent, name) = (path.parent()?, path.file_name()?);
     let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = repository::open(root, parent, directory).ok()?;
     let stat = fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    Some(FileStamp::of(&stat))
+    Some(StatStamp::of(&stat))
 }

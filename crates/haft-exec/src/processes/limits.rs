@@ -1,6 +1,7 @@
-//! How much all programs of one haft may take together, so that one that forks or allocates without end meets a wall
-//! before the machine does. Where control groups can be had a group holds them all; otherwise each process gets limits of
-//! its own. In both cases the kernel takes programs first when memory runs out.
+//! Limits for all programs of one haft together, so that a program that forks or allocates
+//! endlessly is stopped before it harms the machine. Where control groups are available one group
+//! holds all programs; otherwise each process gets its own limits. In both cases the kernel ends
+//! programs first when memory runs out.
 
 mod group;
 mod mark;
@@ -10,20 +11,20 @@ use std::{fs, io};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub(crate) use self::{
-    group::{Group, Hits},
+    group::{ControlGroup, LimitHits},
     mark::{LaunchMark, MARKED_RESOURCE},
 };
 
-/// What programs may take.
+/// The limits of all programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// Processes and threads at once.
+    /// Maximum number of processes and threads.
     pub processes: u64,
-    /// Bytes of memory.
+    /// Maximum memory in bytes.
     pub memory: u64,
 }
 
-/// More memory than this commands get only from the config.
+/// Maximum of the default; commands get more memory only from the config.
 const MAX_DEFAULT_MEMORY_BYTES: u64 = 8 << 30;
 
 impl Default for Allowance {
@@ -37,21 +38,21 @@ fn default_memory(machine: u64) -> u64 {
     (machine / 2).min(MAX_DEFAULT_MEMORY_BYTES)
 }
 
-/// What holds them.
+/// The mechanism that enforces the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitBackend {
-    /// A control group, for all together.
+    /// A control group for all programs together.
     Group,
-    /// Allowance of each process.
+    /// Limits of each process.
     Each,
-    /// Nothing holds the number of processes of root without a control group.
+    /// Without a control group nothing limits the number of root's processes.
     MemoryOnly,
 }
 
 impl Allowance {
-    /// What would hold programs here; tried by making a group.
-    pub fn held(self) -> LimitBackend {
-        match Group::make(self) {
+    /// Returns the mechanism that works here, by creating a group.
+    pub fn mechanism(self) -> LimitBackend {
+        match ControlGroup::make(self) {
             Some(_) => LimitBackend::Group,
             None if rustix::process::getuid().is_root() => LimitBackend::MemoryOnly,
             None => LimitBackend::Each,
@@ -59,56 +60,57 @@ impl Allowance {
     }
 }
 
-/// What a child accepts before it becomes a program.
+/// The resource limits that a child sets before it becomes a program.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bounds {
+pub(crate) struct ProcessLimits {
     processes: Option<u64>,
     memory: Option<u64>,
     mark: Option<LaunchMark>,
 }
 
-impl Bounds {
-    /// For a child that a group holds there is nothing to add.
+impl ProcessLimits {
+    /// A child in a control group needs no further limits.
     pub(crate) fn of(allowance: Allowance, is_in_group: bool) -> Self {
         if is_in_group {
             return Self::default();
         }
-        // The kernel counts all processes of a person, so those that are there already are given on top.
+        // The kernel counts all processes of a user, so the existing ones are added.
         let processes = tasks_now().map(|now| now + allowance.processes);
         Self { processes, memory: Some(allowance.memory), mark: None }
     }
 
-    /// The same, and the child bears a mark.
+    /// Adds the mark of a launch.
     pub(crate) fn marked(self, mark: LaunchMark) -> Self {
         Self { mark: Some(mark), ..self }
     }
 
-    /// In the child, for good. Nothing is allocated.
+    /// Sets the limits in the child, permanently. Allocates nothing.
     ///
     /// # Errors
-    /// When the kernel does not take a limit.
-    pub(crate) fn accept(self) -> io::Result<()> {
-        for (resource, most) in [
+    /// When the kernel refuses a limit.
+    pub(crate) fn apply(self) -> io::Result<()> {
+        for (resource, max) in [
             (Resource::Nproc, self.processes),
             (Resource::Data, self.memory),
-            // A memory image of a program that fails is of no use to anybody here, and may hold secrets.
+            // A core dump is useless here, and may contain secrets.
             (Resource::Core, Some(0)),
         ] {
-            let Some(most) = most else { continue };
+            let Some(max) = max else { continue };
             let known = getrlimit(resource).maximum;
-            let most = Some(known.map_or(most, |known| known.min(most)));
-            setrlimit(resource, Rlimit { current: most, maximum: most })?;
+            let max = Some(known.map_or(max, |known| known.min(max)));
+            setrlimit(resource, Rlimit { current: max, maximum: max })?;
         }
         if let Some(mark) = self.mark {
-            mark.put_on();
+            mark.set();
         }
-        offer_first();
+        prefer_for_oom_kill();
         Ok(())
     }
 }
 
-/// When memory runs out something has to go, and it should not be the person's editor. Not everybody may say so.
-fn offer_first() {
+/// Makes the kernel end this process first when memory runs out, instead of the user's editor. Not
+/// every user may set this.
+fn prefer_for_oom_kill() {
     use rustix::fs::{CWD, Mode, OFlags, openat};
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = openat(CWD, c"/proc/self/oom_score_adj", flags, Mode::empty()) {
@@ -116,7 +118,7 @@ fn offer_first() {
     }
 }
 
-/// How many threads there are on this machine.
+/// Returns the number of threads on this machine.
 fn tasks_now() -> Option<u64> {
     tasks_in(&fs::read_to_string("/proc/loadavg").ok()?)
 }
@@ -125,7 +127,8 @@ fn tasks_in(load: &str) -> Option<u64> {
     load.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-/// Asked of the kernel itself: its table of the same takes longer to be written than all else at a server's start.
+/// Uses a system call: the kernel's table takes longer to generate than the rest of a server's
+/// start.
 fn memory_of_machine() -> u64 {
     let info = rustix::system::sysinfo();
     let units = u64::from(info.mem_unit.max(1));
@@ -141,8 +144,8 @@ mod tests {
         assert_eq!(tasks_in("0.48 1.17 1.04 2/345 12345\n"), Some(345));
         assert_eq!(tasks_in("0.48"), None);
         assert!(tasks_now().is_some_and(|tasks| tasks > 0));
-        let told = fs::read_to_string("/proc/meminfo").expect("it is there");
-        let line = told.lines().find_map(|line| line.strip_prefix("MemTotal:")).expect("a line");
+        let table = fs::read_to_string("/proc/meminfo").expect("it is there");
+        let line = table.lines().find_map(|line| line.strip_prefix("MemTotal:")).expect("a line");
         let kilobytes = line.trim().strip_suffix("kB").expect("a unit").trim();
         assert_eq!(memory_of_machine() >> 10, kilobytes.parse::<u64>().expect("a number"));
     }
@@ -156,12 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_a_group_needs_no_limits_of_its_own() {
+    fn a_process_in_a_group_needs_no_further_limits() {
         let allowance = Allowance { processes: 10, memory: 1 << 30 };
-        let bounds = Bounds::of(allowance, true);
+        let bounds = ProcessLimits::of(allowance, true);
         assert!(bounds.processes.is_none() && bounds.memory.is_none());
-        let bounds = Bounds::of(allowance, false);
-        assert!(bounds.processes.is_some_and(|most| most > 10), "on top of what is there");
+        let bounds = ProcessLimits::of(allowance, false);
+        assert!(bounds.processes.is_some_and(|max| max > 10), "on top of what is there");
         assert_eq!(bounds.memory, Some(1 << 30));
     }
 }

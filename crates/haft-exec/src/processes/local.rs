@@ -1,4 +1,5 @@
-//! No fence: programs run as whoever runs haft. What they may do is policy's business, before they start.
+//! Runs programs without a sandbox, as the user of haft. Only policy restricts them, before they
+//! start.
 
 use std::ffi::OsString;
 
@@ -7,42 +8,45 @@ use haft_core::{
     commands::{ExecutorKind, Launch, Program},
 };
 
-use super::fence::{Fence, Recipe, Site, Walls};
+use super::backend::{ChildRestrictions, LaunchBackend, LaunchContext, Recipe};
 
 pub(crate) struct Local;
 
-impl Fence for Local {
-    fn place(&self) -> ExecutorKind {
+impl LaunchBackend for Local {
+    fn kind(&self) -> ExecutorKind {
         ExecutorKind::Local
     }
 
-    fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
+    fn recipe(&self, launch: &Launch, context: &LaunchContext) -> Result<Recipe, ToolError> {
         Ok(Recipe {
-            command: command(&launch.program, site)?,
-            environment: site.environment.clone(),
-            walls: Walls::default(),
+            command: command(&launch.program, context)?,
+            environment: context.environment.clone(),
+            restrictions: ChildRestrictions::default(),
 
             listening: None,
-            interior: None,
+            isolated: None,
         })
     }
 }
 
-/// The command line of a program on this machine.
+/// Returns the command line of a program on this machine.
 ///
 /// # Errors
-/// Of kind `not_found` when the path has no such program.
-pub(crate) fn command(program: &Program, site: &Site) -> Result<Vec<OsString>, ToolError> {
+/// Of kind `not_found` when PATH has no such program.
+pub(crate) fn command(
+    program: &Program,
+    context: &LaunchContext,
+) -> Result<Vec<OsString>, ToolError> {
     match program {
         Program::Shell(text) => {
-            let shell = site.find("bash").or_else(|| site.find("sh")).ok_or_else(|| {
+            let shell = context.find("bash").or_else(|| context.find("sh")).ok_or_else(|| {
                 ToolError::unavailable("there is neither `bash` nor `sh` in the path")
-                    .hint("install one, or mend PATH")
+                    .hint("install one, or fix PATH")
             })?;
             Ok(vec![shell.into(), "-c".into(), text.into()])
         }
         Program::Direct { name, arguments } => {
-            let found = site.find(name).ok_or_else(|| {
+            let found = context.find(name).ok_or_else(|| {
                 ToolError::not_found(format!("there is no program `{name}` in the path"))
                     .hint("install it, or name another")
             })?;

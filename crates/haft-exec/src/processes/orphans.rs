@@ -1,5 +1,5 @@
-//! Processes whose parent has ended. Usually the first process of the machine takes them in, and nobody can tell whose
-//! they were; a program that wants to know takes them in itself.
+//! Processes whose parent has ended. Usually the first process of the machine adopts them, and
+//! their origin is lost; a program that needs to know it adopts them itself.
 
 use std::{
     fs,
@@ -8,23 +8,25 @@ use std::{
 
 use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 
-static TAKES_IN: AtomicBool = AtomicBool::new(false);
+static ADOPTS: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
-/// From here on orphans below this process become its children. Only for a program whose main thread starts no processes
-/// beside the ones that are started here: what has ended among that thread's children is waited for here.
-pub(crate) fn take_in() {
+/// From now on orphans below this process become its children. Only for a program whose main thread
+/// starts no other processes: this code reaps the children of that thread.
+pub(crate) fn adopt() {
     if set_child_subreaper(Some(getpid())).is_ok() {
-        TAKES_IN.store(true, Ordering::Release);
+        ADOPTS.store(true, Ordering::Release);
     }
 }
 
-/// Those that were taken in and live; none when they are not taken in. Those that have ended are waited for and counted.
+/// Returns the living orphans that were adopted; None when they are not adopted. Reaps and counts
+/// those that have ended.
 pub(crate) fn alive() -> Option<Vec<i32>> {
-    if !TAKES_IN.load(Ordering::Acquire) {
+    if !ADOPTS.load(Ordering::Acquire) {
         return None;
     }
-    // They are given to the main thread. What we start ourselves belongs to the thread that starts it.
+    // They become children of the main thread. Processes that we start belong to the thread that
+    // starts them.
     let own = getpid().as_raw_nonzero();
     let listed = fs::read_to_string(format!("/proc/self/task/{own}/children")).ok()?;
     let all = listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
@@ -33,13 +35,14 @@ pub(crate) fn alive() -> Option<Vec<i32>> {
     Some(alive)
 }
 
-/// How many have ended and were waited for. Each may have left a child that no look has shown yet, so nothing is known of a
-/// launch's processes while this number changes.
+/// Returns the number of orphans that ended and were reaped. Each may have left a child that no
+/// listing contained yet, so nothing is known about the processes of a launch while this number
+/// changes.
 pub(crate) fn ended() -> usize {
     ENDED.load(Ordering::Acquire)
 }
 
-/// Whether it has ended; then it is waited for.
+/// Returns true when it has ended, and reaps it.
 fn is_over(pid: i32) -> bool {
     let waited = Pid::from_raw(pid).map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
     !matches!(waited, Some(Ok(None)))

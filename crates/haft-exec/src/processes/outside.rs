@@ -1,7 +1,6 @@
-//! What rules and secrecy close in folders outside the workspace that commands see. Rules with an absolute path are followed to
-//! where it leads; folders that the person shows are looked through as the workspace is. Toolchains and caches are not looked
-//! through for names that are secret anywhere: they hold no secrets but the ones that are known by their place
-//! (docs/decisions/0002).
+//! Closed paths in folders outside the workspace that commands see. Rules with an absolute path are
+//! resolved; folders that the user shows are searched like the workspace. Toolchains and caches are
+//! not searched for secret names: their only secrets have known locations (docs/decisions/0002).
 
 use std::{
     collections::HashMap,
@@ -15,24 +14,24 @@ use haft_core::{ToolError, files::FileGrant};
 
 use super::{
     closed::{self, Closed},
-    folders::Folders,
+    folders::FolderCache,
 };
 use crate::files::root::Root;
 
-/// What is remembered between launches.
+/// The state that is kept between launches.
 #[derive(Default)]
-pub(crate) struct Outside {
+pub(crate) struct OutsideFolders {
     /// Absolute path globs of rules and secrets.
     patterns: Vec<PathBuf>,
-    folders: Folders,
-    /// Opened once; a folder that takes the place of one is another.
+    folders: FolderCache,
+    /// Opened once; a folder that replaces one of them is opened again.
     roots: Mutex<HashMap<PathBuf, Arc<Root>>>,
 }
 
-/// A name that no file has, to ask whether everything in a folder is closed.
+/// A name that no file has, to check whether everything in a folder is closed.
 const ANY_NAME: &str = "haft-any-name";
 
-impl Outside {
+impl OutsideFolders {
     pub(crate) fn new(patterns: Vec<PathBuf>) -> Self {
         Self { patterns, ..Self::default() }
     }
@@ -41,10 +40,11 @@ impl Outside {
         !self.patterns.is_empty()
     }
 
-    /// What is closed of the folders that commands see (`areas`), and of those of them that are looked through (`shown`).
+    /// Returns the closed paths in the folders that commands see (`areas`), and in those of them
+    /// that are searched (`shown`).
     ///
     /// # Errors
-    /// Of kind `unavailable` when it cannot be found or covered.
+    /// Of kind `unavailable` when they cannot be found or covered.
     pub(crate) fn closed(
         &self,
         areas: &[PathBuf],
@@ -75,11 +75,11 @@ impl Outside {
     fn search(&self, tops: &[PathBuf], grant: &FileGrant) -> Result<Vec<Closed>, ToolError> {
         let roots: Vec<Arc<Root>> = tops.iter().filter_map(|path| self.root(path)).collect();
         let roots: Vec<&Root> = roots.iter().map(Arc::as_ref).collect();
-        let look = closed::look_outside(&self.folders, &roots, grant)?;
-        Ok(closed::found_in(roots, &look))
+        let scan = closed::scan_outside(&self.folders, &roots, grant)?;
+        Ok(closed::found_in(roots, &scan))
     }
 
-    /// None for what is gone, or is no folder.
+    /// Returns None when the folder is gone, or is not a folder.
     fn root(&self, path: &Path) -> Option<Arc<Root>> {
         let mut roots = self.roots.lock();
         let is_there = |root: &Arc<Root>| {
@@ -97,14 +97,15 @@ impl Outside {
     }
 }
 
-/// Where a pattern may meet something of these folders: its fixed beginning, or those folders that lie below that.
+/// Returns the paths where a pattern may match in these folders: its fixed beginning, or the
+/// folders below that.
 fn places(pattern: &Path, areas: &[PathBuf]) -> Vec<PathBuf> {
     let is_fixed = |part: &std::path::Component<'_>| {
         let part = part.as_os_str().as_encoded_bytes();
         !part.iter().any(|byte| b"*?[{".contains(byte))
     };
     let beginning: PathBuf = pattern.components().take_while(is_fixed).collect();
-    // Rules are written with the names that people use; mounts go by the real ones.
+    // Rules contain the paths that people use; mounts need the real ones.
     let beginning = beginning.canonicalize().unwrap_or(beginning);
     if areas.iter().any(|area| beginning.starts_with(area)) {
         return vec![beginning];
@@ -112,7 +113,7 @@ fn places(pattern: &Path, areas: &[PathBuf]) -> Vec<PathBuf> {
     areas.iter().filter(|area| area.starts_with(&beginning)).cloned().collect()
 }
 
-/// A file or folder that is closed itself, or a folder in which everything is.
+/// Returns a path that is closed itself, or a folder in which everything is.
 fn closed_as_a_whole(path: &Path, grant: &FileGrant) -> Option<Closed> {
     let is_directory = path.symlink_metadata().ok()?.is_dir();
     let (child, grandchild) = (path.join(ANY_NAME), path.join(ANY_NAME).join(ANY_NAME));

@@ -1,4 +1,4 @@
-//! A process from its start to its end: its output is read whatever it does, its end is noticed, and it can be ended with
+//! A process from its start to its end: reads its output, notices its end, and ends it with
 //! everything it has started.
 
 use std::{
@@ -30,63 +30,64 @@ use tokio::{
 };
 
 use super::{
-    family::Family,
-    fence::Interior,
-    git_guard::{GitGuard, Reach},
+    backend::IsolatedLaunch,
+    denials::LaunchDenials,
+    git_guard::{GitGuard, RepositoryScope},
     log::Log,
+    process_tree::ProcessTree,
     sockets,
-    spawn::Born,
-    watched::{Watched, watch},
-    wishes::Wishes,
+    spawn::SpawnedProcess,
+    watched::{WatchedFd, watch},
 };
-use crate::sandbox::Room;
+use crate::sandbox::NamespaceSet;
 
-/// How much is read at a time.
-const PORTION: usize = 64 << 10;
-/// How long the output of a program that has ended is waited for: somebody else may hold the pipe for ever.
-const LEAKED_PIPE: Duration = Duration::from_millis(500);
-/// Shorter times than this are not slept through: the clock of the runtime is coarser.
-const SPIN: Duration = Duration::from_micros(500);
-/// How long what a leader leaves behind may take to end by itself.
-const MOMENT: Duration = Duration::from_millis(20);
-/// How long a process may still take after it was asked to end.
+/// Number of bytes per read.
+const READ_BYTES: usize = 64 << 10;
+/// Timeout for the output of a program that has ended: another process may hold the pipe
+/// forever.
+const PIPE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Shorter times are not slept through: the runtime's clock is coarser.
+const MIN_SLEEP: Duration = Duration::from_micros(500);
+/// Time in which the processes that a leader leaves may end by themselves.
+const TREE_TIMEOUT: Duration = Duration::from_millis(20);
+/// Time in which a process may end after it was asked to.
 const GRACE: Duration = Duration::from_millis(100);
-/// How often the git directories are looked at while a command runs.
+/// Interval of checks of the git directories while a command runs.
 const GIT_INTERVAL: Duration = Duration::from_secs(1);
-/// So long without a word is called silence.
-const SILENCE: Duration = Duration::from_secs(60);
+/// A process without output for this long counts as silent.
+const SILENT_AFTER: Duration = Duration::from_secs(60);
 
-pub(crate) struct Running {
+pub(crate) struct RunningProcess {
     id: String,
     command: String,
-    family: Family,
-    wishes: Wishes,
+    tree: ProcessTree,
+    denials: LaunchDenials,
     guard: Option<Arc<GitGuard>>,
-    /// Where it really runs, when what we started only stands for it.
-    interior: Option<Arc<dyn Interior>>,
-    /// Where it ran went away.
+    /// Control of the container launch, if the started process only represents it.
+    isolated: Option<Arc<dyn IsolatedLaunch>>,
+    /// True when the container disappeared.
     is_lost: AtomicBool,
     handle: OwnedFd,
-    room: Mutex<Option<Arc<Room>>>,
-    input: Mutex<Option<Arc<Watched>>>,
+    namespace_set: Mutex<Option<Arc<NamespaceSet>>>,
+    input: Mutex<Option<Arc<WatchedFd>>>,
     reads: Stdin,
     out: Log,
     err: Log,
     begun: Instant,
-    end: Mutex<End>,
+    end: Mutex<ProcessEnd>,
     changes: Sender<u64>,
     is_forgotten: AtomicBool,
-    /// What could not be ended, with number and command.
+    /// The processes that could not be ended, with id and command.
     survivors: Mutex<Vec<(i32, String)>>,
 }
 
-/// How it ended, as far as it has.
+/// The end of the process, as far as it is known.
 #[derive(Clone, Copy, Default)]
-struct End {
-    /// Somebody ends it, and why.
+struct ProcessEnd {
+    /// Set when the process is being killed, with the reason.
     killed: Option<KillReason>,
     exit: Option<Exit>,
-    /// The result is final: nothing more is read.
+    /// Set when the result is final and no more output is read.
     after: Option<Duration>,
     left: usize,
 }
@@ -97,38 +98,42 @@ enum Exit {
     Signal(i32),
 }
 
-/// What a process is made from.
-pub(crate) struct Parts {
+/// The parts of a running process.
+pub(crate) struct ProcessParts {
     pub(crate) id: String,
     pub(crate) command: String,
-    pub(crate) family: Family,
-    pub(crate) wishes: Wishes,
+    pub(crate) tree: ProcessTree,
+    pub(crate) denials: LaunchDenials,
     pub(crate) guard: Option<Arc<GitGuard>>,
-    pub(crate) interior: Option<Arc<dyn Interior>>,
+    pub(crate) isolated: Option<Arc<dyn IsolatedLaunch>>,
     pub(crate) reads: Stdin,
     pub(crate) logs: (Log, Log),
 }
 
-impl Running {
-    /// Takes a process in. Needs a runtime, which reads and waits from here on.
+impl RunningProcess {
+    /// Creates the value for a started process. Needs a runtime, which reads its output and waits
+    /// for it.
     ///
     /// # Errors
     /// When the runtime cannot watch its pipes.
-    pub(crate) fn adopt(parts: Parts, born: Born) -> io::Result<Arc<Self>> {
-        let Parts { id, command, family, wishes, guard, interior, reads, logs } = parts;
+    pub(crate) fn watch_process(
+        parts: ProcessParts,
+        spawned: SpawnedProcess,
+    ) -> io::Result<Arc<Self>> {
+        let ProcessParts { id, command, tree, denials, guard, isolated, reads, logs } = parts;
         let (out, err) = logs;
-        let ends = born.ends;
+        let ends = spawned.ends;
         let input = ends.input.map(watch).transpose()?.map(Arc::new);
         let running = Arc::new(Self {
             id,
             command,
-            family,
-            wishes,
+            tree,
+            denials,
             guard,
-            interior,
+            isolated,
             is_lost: AtomicBool::new(false),
-            handle: born.handle.try_clone()?,
-            room: Mutex::new(born.room),
+            handle: spawned.handle.try_clone()?,
+            namespace_set: Mutex::new(spawned.namespace_set),
             input: Mutex::new(input),
             reads,
             out,
@@ -141,57 +146,58 @@ impl Running {
         });
         let out = watch(ends.out)?;
         let err = ends.err.map(watch).transpose()?;
-        let handle = watch(born.handle)?;
-        tokio::spawn(running.clone().attend(handle, out, err));
+        let handle = watch(spawned.handle)?;
+        tokio::spawn(running.clone().run(handle, out, err));
         Ok(running)
     }
 
-    /// Reads and waits until there is nothing left to read or to wait for.
-    async fn attend(self: Arc<Self>, handle: Watched, out: Watched, err: Option<Watched>) {
+    /// Reads and waits until the process has ended and its output is read.
+    async fn run(self: Arc<Self>, handle: WatchedFd, out: WatchedFd, err: Option<WatchedFd>) {
         let drain = async {
-            let complaints = async {
+            let errors = async {
                 if let Some(err) = &err {
                     self.drain(err, &self.err).await;
                 }
             };
-            tokio::join!(self.drain(&out, &self.out), complaints);
+            tokio::join!(self.drain(&out, &self.out), errors);
         };
         let mut drain = std::pin::pin!(drain);
         let end = async {
             tokio::select! {
                 () = &mut drain => self.note_exit(&handle).await,
                 () = self.note_exit(&handle) => {
-                    let _ = timeout(LEAKED_PIPE, &mut drain).await;
+                    let _ = timeout(PIPE_TIMEOUT, &mut drain).await;
                 }
             }
         };
         tokio::select! {
             () = end => {}
-            () = self.look_at_git_meanwhile() => {}
+            () = self.check_git_repeatedly() => {}
         }
         self.finish().await;
     }
 
-    async fn drain(&self, pipe: &Watched, log: &Log) {
-        let mut portion = vec![0; PORTION];
+    async fn drain(&self, pipe: &WatchedFd, log: &Log) {
+        let mut portion = vec![0; READ_BYTES];
         while let Ok(mut ready) = pipe.readable().await {
             match rustix::io::read(pipe, &mut portion) {
                 Ok(0) => return,
                 Ok(read) => {
                     log.add(portion.get(..read).unwrap_or_default());
-                    self.tell();
+                    self.notify_change();
                 }
                 Err(Errno::AGAIN) => ready.clear_ready(),
                 Err(Errno::INTR) => {}
-                // A terminal ends with an error.
+                // A terminal reports its end as an error.
                 Err(_) => return,
             }
         }
     }
 
-    async fn note_exit(&self, handle: &Watched) {
+    async fn note_exit(&self, handle: &WatchedFd) {
         loop {
-            // It stays in the table until its family is gone: as long as its number is taken, its group is its own.
+            // Keep it in the process table until its tree is gone: while its id is taken, the group
+            // belongs to it.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
             match waitid(WaitId::PidFd(handle.as_fd()), options) {
                 Ok(Some(status)) => {
@@ -201,7 +207,7 @@ impl Running {
                     return;
                 }
                 Ok(None) | Err(Errno::INTR) => {}
-                // Somebody else has waited for it: how it ended is lost, that it did is known.
+                // Other code has reaped it: its exit code is lost, only its end is known.
                 Err(_) => {
                     self.end().exit = Some(Exit::Code(-1));
                     return;
@@ -214,72 +220,73 @@ impl Running {
         }
     }
 
-    /// A command that runs for long must not leave for long what git would run.
-    async fn look_at_git_meanwhile(&self) {
-        // Only what takes input may run on after its call.
-        let reach = if self.reads == Stdin::Closed { Reach::Known } else { Reach::All };
+    /// A long command must not leave anything for long that git would run.
+    async fn check_git_repeatedly(&self) {
+        // Only a process that reads input may continue after its call.
+        let reach =
+            if self.reads == Stdin::Closed { RepositoryScope::Known } else { RepositoryScope::All };
         loop {
             tokio::time::sleep(GIT_INTERVAL).await;
-            self.look_at_git(reach).await;
+            self.check_git(reach).await;
         }
     }
 
-    async fn look_at_git(&self, reach: Reach) {
+    async fn check_git(&self, reach: RepositoryScope) {
         if let Some(guard) = self.guard.clone() {
-            let _ = tokio::task::spawn_blocking(move || guard.look_again(reach)).await;
+            let _ = tokio::task::spawn_blocking(move || guard.check_again(reach)).await;
         }
     }
 
     async fn finish(&self) {
-        let left = match &self.interior {
-            Some(interior) => self.end_inside(interior.clone()).await,
+        let left = match &self.isolated {
+            Some(isolated) => self.end_inside(isolated.clone()).await,
             None => self.end_here().await,
         };
         if left == 0 {
             self.reap();
         }
-        self.look_at_git(Reach::All).await;
+        self.check_git(RepositoryScope::All).await;
         let mut end = self.end();
         end.left = left;
         end.after = Some(self.begun.elapsed());
         drop(end);
         *self.input() = None;
-        self.tell();
-        self.leave_room();
+        self.notify_change();
+        self.release_namespaces();
     }
 
-    /// Ends what its leader has left behind. Returns how many processes could not be ended.
+    /// Ends the processes that the leader left. Returns the number that could not be ended.
     async fn end_here(&self) -> usize {
-        if self.has_ended_within(MOMENT).await {
+        if self.has_ended_within(TREE_TIMEOUT).await {
             return 0;
         }
-        self.end_family().await;
+        self.end_tree().await;
         let survivors = self.survivors().len();
-        // A process that ends while it is looked for is none.
-        if survivors == 0 { 0 } else { self.family.left() }
+        // A process that ends during the search does not count.
+        if survivors == 0 { 0 } else { self.tree.remaining() }
     }
 
-    /// Whether nothing is left after this time at most: what is about to end may do so by itself, and a PID namespace ends a
-    /// little later than its first process.
+    /// Waits until nothing is left, up to this time: processes may be about to end by themselves,
+    /// and a PID namespace ends a little later than its first process.
     async fn has_ended_within(&self, limit: Duration) -> bool {
         let begun = Instant::now();
         loop {
-            if self.family.left() == 0 {
+            if self.tree.remaining() == 0 {
                 return true;
             }
             match begun.elapsed() {
                 elapsed if elapsed > limit => return false,
-                elapsed if elapsed < SPIN => tokio::task::yield_now().await,
+                elapsed if elapsed < MIN_SLEEP => tokio::task::yield_now().await,
                 _ => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         }
     }
 
-    async fn end_family(&self) {
-        let family = self.family.clone();
+    async fn end_tree(&self) {
+        let tree = self.tree.clone();
         let survivors = tokio::task::spawn_blocking(move || {
-            family.end();
-            family.survivors()
+            tree.end();
+            tree.survivors()
         });
         *self.survivors() = survivors.await.unwrap_or_default();
     }
@@ -288,56 +295,56 @@ impl Running {
         self.survivors.lock()
     }
 
-    /// Taking mounts down takes time, which nobody should wait for.
-    fn leave_room(&self) {
-        let room = self.room.lock().take();
-        // Others use it as well, mostly.
-        if let Some(room) = room.and_then(Arc::into_inner) {
-            tokio::task::spawn_blocking(move || drop(room));
+    /// Removing mounts takes time, so it happens in the background.
+    fn release_namespaces(&self) {
+        let namespace_set = self.namespace_set.lock().take();
+        // Usually other processes use it as well.
+        if let Some(namespace_set) = namespace_set.and_then(Arc::into_inner) {
+            tokio::task::spawn_blocking(move || drop(namespace_set));
         }
     }
 
-    async fn end_inside(&self, interior: Arc<dyn Interior>) -> usize {
+    async fn end_inside(&self, isolated: Arc<dyn IsolatedLaunch>) -> usize {
         let left = || {
-            let asked = interior.clone();
+            let asked = isolated.clone();
             async { tokio::task::spawn_blocking(move || asked.left()).await.ok().flatten() }
         };
         let mut found = left().await;
         if found.is_some_and(|found| found > 0) {
-            tokio::time::sleep(MOMENT).await;
-            let asked = interior.clone();
+            tokio::time::sleep(TREE_TIMEOUT).await;
+            let asked = isolated.clone();
             let _ = tokio::task::spawn_blocking(move || asked.end()).await;
             found = left().await;
         }
-        let End { killed, exit, .. } = *self.end();
+        let ProcessEnd { killed, exit, .. } = *self.end();
         if found.is_none() && killed.is_none() && !matches!(exit, Some(Exit::Code(0))) {
             self.is_lost.store(true, Ordering::Release);
         }
         found.unwrap_or_default()
     }
 
-    /// Lets the system forget it, and its number be given to another. Nobody is looked for by that number afterwards.
+    /// Reaps the process, so that its id can be reused. It is not looked up by its id afterwards.
     fn reap(&self) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         if !matches!(waitid(WaitId::PidFd(self.handle.as_fd()), options), Ok(None)) {
             self.is_forgotten.store(true, Ordering::Release);
-            self.family.forget();
+            self.tree.unregister();
         }
     }
 
     fn members(&self) -> Vec<Pid> {
-        if self.is_forgotten.load(Ordering::Acquire) { Vec::new() } else { self.family.members() }
+        if self.is_forgotten.load(Ordering::Acquire) { Vec::new() } else { self.tree.members() }
     }
 
-    fn tell(&self) {
+    fn notify_change(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn end(&self) -> MutexGuard<'_, End> {
+    fn end(&self) -> MutexGuard<'_, ProcessEnd> {
         self.end.lock()
     }
 
-    fn input(&self) -> MutexGuard<'_, Option<Arc<Watched>>> {
+    fn input(&self) -> MutexGuard<'_, Option<Arc<WatchedFd>>> {
         self.input.lock()
     }
 
@@ -345,17 +352,17 @@ impl Running {
         self.end().after.is_some()
     }
 
-    /// At once, from anywhere, without waiting for it to be gone.
+    /// Kills it at once, from any thread, without waiting.
     pub(crate) fn kill_now(&self, why: KillReason) {
         if self.is_forgotten.load(Ordering::Acquire) {
             return;
         }
         self.end().killed.get_or_insert(why);
-        if let Some(interior) = &self.interior {
-            interior.end();
+        if let Some(isolated) = &self.isolated {
+            isolated.end();
         }
         let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
-        self.family.end();
+        self.tree.end();
     }
 
     fn is_reading(&self) -> bool {
@@ -369,18 +376,18 @@ impl Running {
     }
 
     async fn ask_to_end(&self) {
-        match self.interior.clone() {
-            // What stands for it would end at once, and leave it running.
-            Some(interior) => {
-                let _ = tokio::task::spawn_blocking(move || interior.ask_to_end()).await;
+        match self.isolated.clone() {
+            // The process that represents it would end at once, and leave it running.
+            Some(isolated) => {
+                let _ = tokio::task::spawn_blocking(move || isolated.ask_to_end()).await;
             }
             None => {
-                let _ = rustix::process::kill_process_group(self.family.leader, Signal::TERM);
+                let _ = rustix::process::kill_process_group(self.tree.leader, Signal::TERM);
             }
         }
     }
 
-    async fn ended_within(&self, most: Duration) -> bool {
+    async fn ended_within(&self, max: Duration) -> bool {
         let mut changes = self.changes.subscribe();
         let ended = async {
             while !self.is_over() {
@@ -389,11 +396,11 @@ impl Running {
                 }
             }
         };
-        timeout(most, ended).await.is_ok()
+        timeout(max, ended).await.is_ok()
     }
 }
 
-impl Process for Running {
+impl Process for RunningProcess {
     fn id(&self) -> &str {
         &self.id
     }
@@ -407,7 +414,7 @@ impl Process for Running {
         let quiet = self.out.quiet().min(self.err.quiet());
         let state = match (end.after, end.killed, end.exit) {
             (None, ..) if self.is_reading() => ProcessState::WaitingForInput,
-            (None, ..) if quiet > SILENCE => ProcessState::Silent,
+            (None, ..) if quiet > SILENT_AFTER => ProcessState::Silent,
             (None, ..) => ProcessState::Running,
             (_, Some(KillReason::ByTimeout), _) => ProcessState::KilledByTimeout,
             (_, Some(KillReason::Cancelled), _) => ProcessState::Cancelled,
@@ -435,10 +442,10 @@ impl Process for Running {
         self.changes.subscribe()
     }
 
-    fn output(&self, stream: Stream, from: u64, most: usize) -> Result<OutputChunk, ToolError> {
+    fn output(&self, stream: Stream, from: u64, max: usize) -> Result<OutputChunk, ToolError> {
         match stream {
-            Stream::Out => self.out.read(from, most),
-            Stream::Err => self.err.read(from, most),
+            Stream::Out => self.out.read(from, max),
+            Stream::Err => self.err.read(from, max),
         }
     }
 
@@ -473,18 +480,18 @@ impl Process for Running {
             }
             if !self.is_over() {
                 self.end().killed.get_or_insert(why);
-                // Those who tidy up when they are asked to may do so.
+                // Gives processes the chance to clean up.
                 self.ask_to_end().await;
                 self.ended_within(GRACE).await;
             }
-            if let Some(interior) = self.interior.clone() {
-                let _ = tokio::task::spawn_blocking(move || interior.end()).await;
-                // What stands for it here still has its last words.
+            if let Some(isolated) = self.isolated.clone() {
+                let _ = tokio::task::spawn_blocking(move || isolated.end()).await;
+                // The process that represents it may still have output.
                 self.ended_within(GRACE).await;
             }
             let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
-            self.end_family().await;
-            self.ended_within(LEAKED_PIPE + GRACE).await;
+            self.end_tree().await;
+            self.ended_within(PIPE_TIMEOUT + GRACE).await;
             let survivors = self.survivors().len();
             self.end().left = survivors;
             if survivors == 0 {
@@ -504,41 +511,41 @@ impl Process for Running {
 
     fn denials(&self) -> Vec<Denial> {
         let has_succeeded = matches!(self.end().exit, Some(Exit::Code(0)));
-        let mut all = self.wishes.refused(has_succeeded);
+        let mut all = self.denials.refused(has_succeeded);
         all.extend(self.guard.iter().flat_map(|guard| guard.denials()));
-        all.extend(self.survivors().iter().map(survived));
+        all.extend(self.survivors().iter().map(survivor_denial));
         all
     }
 
     fn read_denial(&self, path: &Path) -> Option<Denial> {
-        self.wishes.read_denial(path)
+        self.denials.read_denial(path)
     }
 
     fn listens(&self, port: u16) -> bool {
-        match &self.interior {
-            Some(interior) => {
-                !self.is_over() && haft_core::block_in_place(|| interior.listens(port))
+        match &self.isolated {
+            Some(isolated) => {
+                !self.is_over() && haft_core::block_in_place(|| isolated.listens(port))
             }
             None => self.members().iter().any(|member| sockets::is_listening(*member, port)),
         }
     }
 
     fn failure(&self) -> Option<ToolError> {
-        let interior = self.interior.as_ref().filter(|_| self.is_lost.load(Ordering::Acquire))?;
-        Some(interior.lost())
+        let isolated = self.isolated.as_ref().filter(|_| self.is_lost.load(Ordering::Acquire))?;
+        Some(isolated.lost())
     }
 }
 
-impl Running {
+impl RunningProcess {
     fn reads_nothing(&self) -> ToolError {
-        let message = format!("process `{}` reads nothing (any more)", self.id);
+        let message = format!("process `{}` does not read input (any more)", self.id);
         ToolError::conflict(message)
             .hint("start it with `background` and an open input, and write before it ends")
     }
 }
 
-/// A process that outlives its command is named whether or not the command has succeeded.
-fn survived((pid, command): &(i32, String)) -> Denial {
+/// Reports a surviving process whether or not the command succeeded.
+fn survivor_denial((pid, command): &(i32, String)) -> Denial {
     Denial {
         what: format!("end process {pid} (`{command}`)"),
         why: "the command started it, and the system did not let haft end it".to_owned(),
@@ -547,7 +554,7 @@ fn survived((pid, command): &(i32, String)) -> Denial {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         self.reap();
     }

@@ -1,10 +1,11 @@
-//! Which ports a process accepts connections at, in its own network, as the kernel's tables say.
+//! Finds the ports on which a process accepts connections in its network namespace, from the
+//! kernel's tables.
 
 use std::{collections::HashSet, fs};
 
 use rustix::process::Pid;
 
-/// Whether this process listens at a port.
+/// Returns true when this process listens on a port.
 pub(crate) fn is_listening(process: Pid, port: u16) -> bool {
     let pid = process.as_raw_nonzero();
     let inodes: HashSet<String> = ["tcp", "tcp6"]
@@ -21,7 +22,7 @@ pub(crate) fn is_listening(process: Pid, port: u16) -> bool {
     })
 }
 
-/// The inode of a socket that listens at this port, from a line of the table.
+/// Returns the inode of a socket that listens on this port, from a line of the table.
 fn listener(line: &str, port: u16) -> Option<String> {
     const LISTEN: &str = "0A";
     let mut fields = line.split_ascii_whitespace();

@@ -1,4 +1,5 @@
-//! From a recipe to a running process: pipes or a terminal, and a thread that makes the child.
+//! Turns a recipe into a running process: creates pipes or a terminal, and spawns the child on a
+//! thread.
 
 use std::{
     collections::VecDeque,
@@ -20,125 +21,127 @@ use rustix::{
 };
 
 use super::{
-    birth::{Order, Stand},
-    fence::Recipe,
-    limits::{Allowance, Bounds, Group, LaunchMark},
+    backend::Recipe,
+    child::{ChildCommand, ChildStack},
+    limits::{Allowance, ControlGroup, LaunchMark, ProcessLimits},
 };
-use crate::sandbox::Room;
+use crate::sandbox::NamespaceSet;
 
-/// As much as an unprivileged user may have: fewer turns for a program that says much.
+/// The maximum for an unprivileged user: fewer wakeups for a program with much output.
 const PIPE_SIZE: usize = 1 << 20;
-/// More threads than this start no more programs in the same time.
-const MOST_THREADS: usize = 4;
+/// More threads do not start more programs in the same time.
+const MAX_THREADS: usize = 4;
 
-/// A process that has begun, and our ends of what it reads and writes.
-pub(crate) struct Born {
+/// A started process, and our ends of its input and output.
+pub(crate) struct SpawnedProcess {
     pub(crate) pid: Pid,
     pub(crate) handle: OwnedFd,
-    /// The room it is in. As long as somebody holds it the kernel does not take it down, which its end would have to wait
-    /// for.
-    pub(crate) room: Option<Arc<Room>>,
-    pub(crate) ends: Ends,
+    /// The namespace set that it runs in. While it is held the kernel does not remove it, which the
+    /// end of the process would have to wait for.
+    pub(crate) namespace_set: Option<Arc<NamespaceSet>>,
+    pub(crate) ends: ParentEnds,
 }
 
-/// All of them do not wait.
-pub(crate) struct Ends {
+/// Our ends, all non-blocking.
+pub(crate) struct ParentEnds {
     pub(crate) input: Option<OwnedFd>,
     pub(crate) out: OwnedFd,
     pub(crate) err: Option<OwnedFd>,
 }
 
-/// The ends that the child gets.
-struct Given {
+/// The child's ends.
+struct ChildEnds {
     input: OwnedFd,
     out: OwnedFd,
     err: OwnedFd,
     has_terminal: bool,
 }
 
-/// Starts programs. Children are told to die with the *thread* that made them, so its threads live as long as it does.
+/// Starts programs. Children are set to die with the *thread* that created them, so its threads
+/// live as long as it does.
 pub(crate) struct Spawner {
-    work: Arc<Work>,
-    most_threads: usize,
+    work: Arc<SharedWork>,
+    max_threads: usize,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What the threads share.
-struct Work {
-    queue: Mutex<Queue>,
-    /// Something was put into the queue, or it was closed.
-    news: Condvar,
+/// The state that the threads share.
+struct SharedWork {
+    queue: Mutex<JobQueue>,
+    /// Notified when a job was added to the queue, or the queue was closed.
+    changed: Condvar,
     allowance: Allowance,
-    group: Option<Arc<Group>>,
+    group: Option<Arc<ControlGroup>>,
 }
 
 #[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
+struct JobQueue {
+    jobs: VecDeque<SpawnJob>,
     idle: usize,
     is_closed: bool,
 }
 
-/// A child as the thread that made it sees it.
-struct Child {
+/// The result of the spawning thread.
+struct SpawnedChild {
     pid: Pid,
     handle: OwnedFd,
-    room: Option<Arc<Room>>,
+    namespace_set: Option<Arc<NamespaceSet>>,
 }
 
-struct Job {
+struct SpawnJob {
     recipe: Recipe,
     mark: LaunchMark,
     directory: OwnedFd,
-    given: Given,
-    answer: mpsc::Sender<io::Result<Child>>,
+    child_ends: ChildEnds,
+    answer: mpsc::Sender<io::Result<SpawnedChild>>,
 }
 
 impl Spawner {
     pub(crate) fn new(allowance: Allowance) -> Self {
-        let group = Group::make(allowance).map(Arc::new);
-        let work = Work { queue: Mutex::default(), news: Condvar::new(), allowance, group };
-        // Asked once: std reads files for it.
+        let group = ControlGroup::make(allowance).map(Arc::new);
+        let work =
+            SharedWork { queue: Mutex::default(), changed: Condvar::new(), allowance, group };
+        // Read once, because std reads files for it.
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let most_threads = cores.min(MOST_THREADS);
-        Self { work: Arc::new(work), most_threads, threads: Mutex::default() }
+        let max_threads = cores.min(MAX_THREADS);
+        Self { work: Arc::new(work), max_threads, threads: Mutex::default() }
     }
 
-    /// Starts it. Blocks for as long as that takes.
+    /// Starts a program. Blocks until it has started.
     ///
     /// # Errors
-    /// What the system says; of kind `NotFound` when there is no such program.
+    /// The system's error; of kind `NotFound` when there is no such program.
     pub(crate) fn start(
         &self,
         recipe: Recipe,
         mark: LaunchMark,
         directory: OwnedFd,
         (input, streams): (Stdin, Streams),
-    ) -> io::Result<Born> {
-        let (ends, given) = connect(input, streams)?;
-        let (answer, born) = mpsc::channel();
-        self.add(Job { recipe, mark, directory, given, answer })?;
+    ) -> io::Result<SpawnedProcess> {
+        let (ends, child_ends) = connect(input, streams)?;
+        let (answer, spawned) = mpsc::channel();
+        self.add(SpawnJob { recipe, mark, directory, child_ends, answer })?;
         let gone = || io::Error::other("the thread that starts programs is gone");
-        let Child { pid, handle, room } = born.recv().map_err(|_| gone())??;
-        Ok(Born { pid, handle, room, ends })
+        let SpawnedChild { pid, handle, namespace_set } = spawned.recv().map_err(|_| gone())??;
+        Ok(SpawnedProcess { pid, handle, namespace_set, ends })
     }
 
-    /// What holds all programs together, if anything does.
-    pub(crate) fn group(&self) -> Option<Arc<Group>> {
+    /// Returns the control group of all programs, if there is one.
+    pub(crate) fn group(&self) -> Option<Arc<ControlGroup>> {
         self.work.group.clone()
     }
 
-    fn add(&self, job: Job) -> io::Result<()> {
+    fn add(&self, job: SpawnJob) -> io::Result<()> {
         let mut threads = self.threads.lock();
-        let most = self.most_threads;
+        let max = self.max_threads;
         let mut queue = self.work.queue();
         queue.jobs.push_back(job);
-        if queue.idle < queue.jobs.len() && threads.len() < most {
+        if queue.idle < queue.jobs.len() && threads.len() < max {
             let work = self.work.clone();
             let name = "haft-spawn".to_owned();
-            threads.push(thread::Builder::new().name(name).spawn(move || work.attend())?);
+            threads.push(thread::Builder::new().name(name).spawn(move || work.run_worker())?);
         }
-        self.work.news.notify_one();
+        self.work.changed.notify_one();
         Ok(())
     }
 }
@@ -146,71 +149,81 @@ impl Spawner {
 impl Drop for Spawner {
     fn drop(&mut self) {
         self.work.queue().is_closed = true;
-        self.work.news.notify_all();
+        self.work.changed.notify_all();
         let mut threads = self.threads.lock();
-        // A group goes only when nobody is in it.
+        // A group can only be removed when it is empty.
         threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
-impl Work {
-    fn attend(&self) {
+impl SharedWork {
+    fn run_worker(&self) {
         let is_in_group = self.group.as_ref().is_some_and(|group| group.enter().is_ok());
-        let mut stand = None;
-        while let Some(Job { recipe, mark, directory, given, answer }) = self.next() {
-            let birthplace =
-                self.group.as_ref().filter(|_| is_in_group).and_then(|group| group.birthplace());
-            let bounds = Bounds::of(self.allowance, is_in_group).marked(mark);
-            let born = order(recipe, directory, given, bounds).and_then(|order| {
-                let stand = match &mut stand {
-                    Some(stand) => stand,
-                    none => none.insert(Stand::new()?),
+        let mut stack = None;
+        while let Some(SpawnJob { recipe, mark, directory, child_ends, answer }) = self.next() {
+            let child_group =
+                self.group.as_ref().filter(|_| is_in_group).and_then(|group| group.child_group());
+            let limits = ProcessLimits::of(self.allowance, is_in_group).marked(mark);
+            let spawned = command(recipe, directory, child_ends, limits).and_then(|command| {
+                let stack = match &mut stack {
+                    Some(stack) => stack,
+                    none => none.insert(ChildStack::new()?),
                 };
-                let (pid, handle) = stand.bear(&order, birthplace)?;
-                Ok(Child { pid, handle, room: order.walls.room() })
+                let (pid, handle) = stack.spawn(&command, child_group)?;
+                Ok(SpawnedChild {
+                    pid,
+                    handle,
+                    namespace_set: command.restrictions.namespace_set(),
+                })
             });
-            let _ = answer.send(born);
+            let _ = answer.send(spawned);
         }
     }
 
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<SpawnJob> {
         let mut queue = self.queue();
         queue.idle += 1;
-        self.news.wait_while(&mut queue, |queue| queue.jobs.is_empty() && !queue.is_closed);
+        self.changed.wait_while(&mut queue, |queue| queue.jobs.is_empty() && !queue.is_closed);
         queue.idle -= 1;
         queue.jobs.pop_front()
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, JobQueue> {
         self.queue.lock()
     }
 }
 
-fn order(recipe: Recipe, directory: OwnedFd, given: Given, bounds: Bounds) -> io::Result<Order> {
-    let arguments = recipe.command.into_iter().map(Order::word).collect::<io::Result<Vec<_>>>()?;
-    let variables = recipe.environment.into_iter().map(Order::variable);
-    Ok(Order {
+fn command(
+    recipe: Recipe,
+    directory: OwnedFd,
+    child_ends: ChildEnds,
+    limits: ProcessLimits,
+) -> io::Result<ChildCommand> {
+    let arguments =
+        recipe.command.into_iter().map(ChildCommand::word).collect::<io::Result<Vec<_>>>()?;
+    let variables = recipe.environment.into_iter().map(ChildCommand::variable);
+    Ok(ChildCommand {
         program: arguments.first().cloned().ok_or(io::ErrorKind::InvalidInput)?,
         arguments,
         environment: variables.collect::<io::Result<_>>()?,
         directory,
-        ends: [given.input, given.out, given.err],
-        has_terminal: given.has_terminal,
-        walls: recipe.walls,
-        bounds,
+        ends: [child_ends.input, child_ends.out, child_ends.err],
+        has_terminal: child_ends.has_terminal,
+        restrictions: recipe.restrictions,
+        limits,
     })
 }
 
-fn connect(input: Stdin, streams: Streams) -> io::Result<(Ends, Given)> {
+fn connect(input: Stdin, streams: Streams) -> io::Result<(ParentEnds, ChildEnds)> {
     if let Stdin::Terminal { rows, columns } = input {
         return terminal(rows, columns);
     }
-    let (out, out_given) = outlet()?;
+    let (out, out_given) = output_pipe()?;
     let (err, err_given) = match streams {
         Streams::Joined => (None, out_given.try_clone()?),
         Streams::Apart => {
-            let (err, given) = outlet()?;
-            (Some(err), given)
+            let (err, child_ends) = output_pipe()?;
+            (Some(err), child_ends)
         }
     };
     let (input, input_given) = match input {
@@ -219,27 +232,28 @@ fn connect(input: Stdin, streams: Streams) -> io::Result<(Ends, Given)> {
             rustix::io::ioctl_fionbio(&ours, true)?;
             (Some(ours), theirs)
         }
-        _ => (None, nothing()?),
+        _ => (None, empty_input()?),
     };
-    let given = Given { input: input_given, out: out_given, err: err_given, has_terminal: false };
-    Ok((Ends { input, out, err }, given))
+    let child_ends =
+        ChildEnds { input: input_given, out: out_given, err: err_given, has_terminal: false };
+    Ok((ParentEnds { input, out, err }, child_ends))
 }
 
-/// Who reads from it is at the end at once.
-fn nothing() -> io::Result<OwnedFd> {
+/// A reader sees the end of input at once.
+fn empty_input() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Our end does not wait; theirs does.
-fn outlet() -> io::Result<(OwnedFd, OwnedFd)> {
+/// Our end is non-blocking, the child's end blocks.
+fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-    // Refused where many pipes of this user are as large already.
+    // Fails when this user already has many pipes of that size.
     let _ = fcntl_setpipe_size(&ours, PIPE_SIZE);
     rustix::io::ioctl_fionbio(&ours, true)?;
     Ok((ours, theirs))
 }
 
-fn terminal(rows: u16, columns: u16) -> io::Result<(Ends, Given)> {
+fn terminal(rows: u16, columns: u16) -> io::Result<(ParentEnds, ChildEnds)> {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&ours)?;
     unlockpt(&ours)?;
@@ -248,11 +262,11 @@ fn terminal(rows: u16, columns: u16) -> io::Result<(Ends, Given)> {
     let theirs = rustix::fs::open(name, flags, Mode::empty())?;
     tcsetwinsize(&theirs, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })?;
     rustix::io::ioctl_fionbio(&ours, true)?;
-    let given = Given {
+    let child_ends = ChildEnds {
         input: theirs.try_clone()?,
         out: theirs.try_clone()?,
         err: theirs,
         has_terminal: true,
     };
-    Ok((Ends { input: Some(ours.try_clone()?), out: ours, err: None }, given))
+    Ok((ParentEnds { input: Some(ours.try_clone()?), out: ours, err: None }, child_ends))
 }

@@ -1,4 +1,5 @@
-//! The fence that needs no program: rules, a seccomp program, and a room of its session's.
+//! The backend that needs no other program: Landlock rules, a seccomp program, and the namespace
+//! set of the session.
 
 use std::{
     path::Path,
@@ -13,65 +14,77 @@ use haft_core::{
 use seccompiler::sock_filter;
 
 use super::{
+    landlock_rules,
     layout::{self, Layout},
-    notices, probe,
-    rooms::{Inside, Rooms},
-    rules,
+    namespace_set::{NamespaceEntry, NamespaceSets},
+    notifications, probe,
     scratch::Scratches,
-    syscalls::{self, Calls, Internet, Namespaces},
+    syscalls::{self, Internet, Namespaces, SyscallPolicy},
 };
 use crate::processes::{
-    fence::{Fence, Recipe, Site, Walls},
+    backend::{ChildRestrictions, LaunchBackend, LaunchContext, Recipe},
     local,
 };
 
 pub(crate) struct Landlock {
     scratches: Scratches,
-    rooms: Rooms,
-    /// Whether mounts of its own can be had; tried once.
+    namespace_sets: NamespaceSets,
+    /// True when a child can create mounts; tried once.
     mounts: OnceLock<bool>,
 }
 
 impl Landlock {
-    /// Private directories of sessions are made below this one.
+    /// Creates the backend. Private directories of sessions are created below this one.
     pub(crate) fn in_directory(temporary: &Path) -> Self {
         let scratches = Scratches::in_directory(temporary);
-        Self { scratches, rooms: Rooms::default(), mounts: OnceLock::new() }
+        Self { scratches, namespace_sets: NamespaceSets::default(), mounts: OnceLock::new() }
     }
 
-    /// As [`Landlock::in_directory`], for a machine that is known to let (or not to let) a program make mounts.
+    /// Like [`Landlock::in_directory`], for a machine that is known to allow, or not to allow,
+    /// mounts.
     pub(crate) fn knowing(temporary: &Path, has_mounts: bool) -> Self {
         Self { mounts: has_mounts.into(), ..Self::in_directory(temporary) }
     }
 
-    fn with_mounts(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
+    fn with_mounts(&self, launch: &Launch, context: &LaunchContext) -> Result<Recipe, ToolError> {
         let scratch = self.scratches.of_session(&launch.session)?;
-        let layout = Layout::of(site, launch.confinement.writes, &scratch)?;
-        let rules = || rules::of(&layout, rules::Secrets::Covered).map(Some);
+        let layout = Layout::of(context, launch.confinement.writes, &scratch)?;
+        let rules = || landlock_rules::of(&layout, landlock_rules::SecretCover::Covered).map(Some);
         let network = launch.confinement.network;
-        let room = self.rooms.room(&launch.session, (&layout, &scratch), network, rules)?;
-        // Without the network it is in one of its own, where it reaches the session's other programs and nobody else.
-        let calls = Calls {
+        let namespace_set = self.namespace_sets.namespace_set(
+            &launch.session,
+            (&layout, &scratch),
+            network,
+            rules,
+        )?;
+        // Without the network it has its own, where it reaches only the other programs of the
+        // session.
+        let calls = SyscallPolicy {
             internet: Internet::Allowed,
             unix: true,
             namespaces: Namespaces::Denied,
             attributes: true,
         };
-        let walls = Walls {
-            landlock: room.rules.clone(),
-            inside: Some(Inside::of(room, &site.path)?),
-            ..walls(calls)?
+        let restrictions = ChildRestrictions {
+            landlock: namespace_set.rules.clone(),
+            namespaces: Some(NamespaceEntry::of(namespace_set, &context.path)?),
+            ..restrictions(calls)?
         };
-        let mut recipe = recipe(launch, site, layout.tmp(), walls)?;
+        let mut recipe = recipe(launch, context, layout.tmp(), restrictions)?;
         report(&mut recipe, layout, Internet::of(network), &syscalls::program(calls)?);
         Ok(recipe)
     }
 
-    /// Nothing is changed, so nothing has to be protected from change; and who has no sockets reaches nobody's.
-    fn without_mounts(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
+    /// Changes nothing, so nothing needs protection; and without sockets it reaches no sockets of
+    /// other programs.
+    fn without_mounts(
+        &self,
+        launch: &Launch,
+        context: &LaunchContext,
+    ) -> Result<Recipe, ToolError> {
         if launch.confinement.writes {
             let verdict = probe::mounts();
-            let message = "without mounts of its own a program that may write could change `.git/hooks`, `.git/config` and `.haft`";
+            let message = "without private mounts a program that may write could change `.git/hooks`, `.git/config` and `.haft`";
             let hint = verdict
                 .advice
                 .as_deref()
@@ -79,59 +92,78 @@ impl Landlock {
             return Err(ToolError::unavailable(message).hint(hint));
         }
         let scratch = self.scratches.of_session(&launch.session)?;
-        let layout = Layout::of(site, false, &scratch)?;
+        let layout = Layout::of(context, false, &scratch)?;
         let internet = Internet::of(launch.confinement.network);
-        let calls =
-            Calls { internet, unix: false, namespaces: Namespaces::Denied, attributes: false };
-        let rules = rules::of(&layout, rules::Secrets::Bare)?;
-        let walls = Walls {
-            landlock: Some(Arc::new(rules)),
-            inside: Some(Inside::nothing()),
-            ..walls(calls)?
+        let calls = SyscallPolicy {
+            internet,
+            unix: false,
+            namespaces: Namespaces::Denied,
+            attributes: false,
         };
-        let mut recipe = recipe(launch, site, &scratch.tmp(), walls)?;
+        let rules = landlock_rules::of(&layout, landlock_rules::SecretCover::Bare)?;
+        let restrictions = ChildRestrictions {
+            landlock: Some(Arc::new(rules)),
+            namespaces: Some(NamespaceEntry::nothing()),
+            ..restrictions(calls)?
+        };
+        let mut recipe = recipe(launch, context, &scratch.tmp(), restrictions)?;
         let has_network = internet == Internet::Allowed;
         let internet = if has_network { internet } else { Internet::DeniedByReport };
-        report(&mut recipe, layout, internet, &syscalls::program(Calls { internet, ..calls })?);
+        report(
+            &mut recipe,
+            layout,
+            internet,
+            &syscalls::program(SyscallPolicy { internet, ..calls })?,
+        );
         Ok(recipe)
     }
 }
 
-impl Fence for Landlock {
+impl LaunchBackend for Landlock {
     fn forget(&self, session: &str) {
-        self.rooms.forget(session);
+        self.namespace_sets.forget(session);
         self.scratches.forget(session);
     }
 
-    fn place(&self) -> ExecutorKind {
+    fn kind(&self) -> ExecutorKind {
         ExecutorKind::Sandbox
     }
 
-    fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
+    fn recipe(&self, launch: &Launch, context: &LaunchContext) -> Result<Recipe, ToolError> {
         let has_mounts = *self.mounts.get_or_init(|| probe::mounts().works);
-        if has_mounts { self.with_mounts(launch, site) } else { self.without_mounts(launch, site) }
+        if has_mounts {
+            self.with_mounts(launch, context)
+        } else {
+            self.without_mounts(launch, context)
+        }
     }
 }
 
-fn walls(calls: Calls) -> Result<Walls, ToolError> {
-    Ok(Walls {
+fn restrictions(calls: SyscallPolicy) -> Result<ChildRestrictions, ToolError> {
+    Ok(ChildRestrictions {
         landlock: None,
-        // Who reports keeps programs from the sockets of others. Where nobody can, there are none.
-        seccomp: Some(syscalls::program(Calls { unix: false, ..calls })?),
+        // The reporting filter blocks sockets of other programs. Without it all unix sockets are
+        // denied.
+        seccomp: Some(syscalls::program(SyscallPolicy { unix: false, ..calls })?),
         no_new_privileges: true,
-        inside: None,
+        namespaces: None,
         reporter: None,
     })
 }
 
-/// Has it told what will be refused.
+/// Reports the denied calls.
 fn report(recipe: &mut Recipe, layout: Layout, internet: Internet, denying: &[sock_filter]) {
-    let arranged = notices::arrange(Arc::new(layout), internet, None, denying);
-    (recipe.walls.reporter, recipe.listening) = arranged.unzip();
+    let arranged = notifications::prepare_reporting(Arc::new(layout), internet, None, denying);
+    (recipe.restrictions.reporter, recipe.listening) = arranged.unzip();
 }
 
-fn recipe(launch: &Launch, site: &Site, tmp: &Path, walls: Walls) -> Result<Recipe, ToolError> {
-    let command = local::command(&launch.program, site)?;
-    let environment = layout::environment(site, tmp);
-    Ok(Recipe { command, environment, walls, listening: None, interior: None })
+fn recipe(
+    launch: &Launch,
+    context: &LaunchContext,
+    tmp: &Path,
+    restrictions: ChildRestrictions,
+) -> Result<Recipe, ToolError> {
+    let command = local::command(&launch.program, context)?;
+    let environment = layout::environment(context, tmp);
+    Ok(Recipe { command, environment, restrictions, listening: None, isolated: None })
 }

@@ -32,7 +32,7 @@ use tokio::{
 /// Time that an answer waits for its client.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time and number that read answers can be read again, because the server does not know if the
-/// client received them. Clients reconnect after three seconds, as they are told.
+/// client received them. Clients reconnect after three seconds, as instructed.
 const REREAD_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REREADABLE: usize = 4;
 /// Maximum number of events of one answer that can be read again; a call with more progress loses
@@ -66,7 +66,7 @@ impl SessionAnswers {
 
     fn forget(&mut self, number: u64) {
         self.kept.remove(&number);
-        self.read_answers.retain(|read_answers| *read_answers != number);
+        self.read_answers.retain(|read| *read != number);
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Inflight {
     is_awaited: AtomicBool,
 }
 
-/// A call that is being made.
+/// A call in progress.
 #[derive(Clone)]
 pub(super) struct InflightCall {
     pub(super) id: RequestId,

@@ -438,7 +438,7 @@ async fn outcome(
             result.result_type = None;
             Ok(result)
         }
-        Ok(CallReply::FormOptions(_)) => {
+        Ok(CallReply::Questions(_)) => {
             Err(ErrorData::internal_error("this client does not support requests in rounds", None))
         }
         Err(error) => Err(error),

@@ -8,18 +8,18 @@
 //! redact: the call has to run as it was shown.
 //!
 //! The requester holds a lease on the request and renews it while waiting. While the lease holds,
-//! only the requester may run an approved call; after that any process may, once. Taking the
-//! request up renews the lease until the ledger says that the call begins: a request that was taken
-//! up but never began may be taken up again. That a call ran is also noted beside the key
-//! (`taken.rs`). The clock only decides who may go first; the first process to take the request up
+//! only the requester may run an approved call; after that any process may, once. Claiming the
+//! call renews the lease until the ledger says that the call begins: a call that was claimed but
+//! never began may be claimed again. That a call ran is also noted beside the key
+//! (`claim_notes.rs`). The clock only decides who may go first; the first process to claim the call
 //! wins.
 //!
 //! If the store cannot be written, the user is asked all the same: the request then lives in this
 //! process only, the caller learns that, and no other process can run it.
 
+mod claim_notes;
 mod rows;
 mod status;
-mod taken;
 
 use std::{
     collections::HashMap,
@@ -63,7 +63,7 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The approval requests of a workspace, in a store. Opens nothing before the first request.
 pub struct StoreApprovals {
-    place: Arc<StoreLocation>,
+    location: Arc<StoreLocation>,
     workspace: String,
     key: PathBuf,
     /// Identifies this requester among all requesters.
@@ -83,9 +83,9 @@ enum CreateError {
 
 impl StoreApprovals {
     /// Creates the requests of `workspace`. `state` is the directory of the user's key.
-    pub fn new(place: Arc<StoreLocation>, workspace: &Path, state: &Path) -> Self {
+    pub fn new(location: Arc<StoreLocation>, workspace: &Path, state: &Path) -> Self {
         Self {
-            place,
+            location,
             workspace: workspace.to_string_lossy().into_owned(),
             key: state.join("rules.key"),
             name: format!("{}-{:016x}", std::process::id(), random_number()),
@@ -127,7 +127,7 @@ impl StoreApprovals {
     }
 
     fn feed(&self) -> StoreFeed {
-        StoreFeed::new(self.place.clone())
+        StoreFeed::new(self.location.clone())
     }
 
     async fn keep(&self, request: Arc<ApprovalRequest>) -> Result<(), ToolError> {
@@ -185,7 +185,7 @@ impl StoreApprovals {
         closed: &[u8],
         is_new: bool,
     ) -> Result<(), CreateError> {
-        let store = self.place.store().await.map_err(CreateError::NotWritten)?;
+        let store = self.location.store().await.map_err(CreateError::NotWritten)?;
         if !is_new
             && rows::one(&store, &request.id).await.map_err(CreateError::NotWritten)?.is_some()
         {
@@ -215,7 +215,7 @@ impl StoreApprovals {
         // SQLite reports for certain that it wrote nothing; a server may have committed and lost
         // the connection.
         let committed = transaction.commit().await;
-        committed.map_err(match self.place.address() {
+        committed.map_err(match self.location.address() {
             StoreAddress::Sqlite(_) => CreateError::NotWritten,
             StoreAddress::Postgres(_) => CreateError::Unclear,
         })
@@ -224,7 +224,7 @@ impl StoreApprovals {
     /// Waits before a retry, if one makes sense: a restarted server comes back.
     async fn wait_to_retry(&self, error: &ToolError, until: Instant) -> bool {
         let is_away = error.kind() == ErrorKind::Unavailable
-            && matches!(self.place.address(), StoreAddress::Postgres(_))
+            && matches!(self.location.address(), StoreAddress::Postgres(_))
             && Instant::now() < until;
         if is_away {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -254,14 +254,14 @@ impl StoreApprovals {
 
     /// Returns the store and a request in it, of any workspace.
     async fn opened(&self, id: &str) -> Result<(Store, StoredRequest), ToolError> {
-        let store = self.place.existing().await?.ok_or_else(|| no_such_request(id))?;
+        let store = self.location.existing().await?.ok_or_else(|| no_such_request(id))?;
         let row = rows::one(&store, id).await?.ok_or_else(|| no_such_request(id))?;
         let envelope = self.envelope()?.ok_or_else(|| rows::foreign(id))?;
         Ok((store, self.free_expired_claim(row.open(&envelope)?)))
     }
 
-    /// Frees a call that was taken up but did not begin before its lease ended: the process that
-    /// took it up is gone, or will find its claim lost.
+    /// Frees a call that was claimed but did not begin before its lease ended: the process that
+    /// claimed it is gone, or will find its claim lost.
     fn free_expired_claim(&self, mut kept: StoredRequest) -> StoredRequest {
         let is_free = kept.begun_seq == Some(0)
             && status::requester_status(kept.lease_ms, self.now()) == RequesterStatus::Gone;
@@ -356,7 +356,7 @@ impl StoreApprovals {
     /// Renews the lease. If that fails, the lease ends and other processes may go first.
     async fn renew(&self, id: &str) {
         let renewed = async {
-            let Some(store) = self.place.existing().await? else { return Ok(()) };
+            let Some(store) = self.location.existing().await? else { return Ok(()) };
             let mut transaction = store.begin().await?;
             let lease = Value::number(self.now().saturating_add(LEASE_MS));
             let lease = [lease, Value::Text(id), Value::Text(&self.name)];
@@ -366,12 +366,12 @@ impl StoreApprovals {
         let _: Result<(), ToolError> = renewed.await;
     }
 
-    async fn take(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
+    async fn claim_request(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
         let token = format!("{}-{:016x}", self.name, random_number());
-        self.with_retries(|| self.take_once(id, &token)).await
+        self.with_retries(|| self.claim_once(id, &token)).await
     }
 
-    async fn take_once(&self, id: &str, token: &str) -> Result<ApprovalRecord, ToolError> {
+    async fn claim_once(&self, id: &str, token: &str) -> Result<ApprovalRecord, ToolError> {
         let (store, kept) = self.kept(id).await?;
         if kept.taken_by.as_deref() == Some(token) {
             return Ok(kept.record);
@@ -384,8 +384,8 @@ impl StoreApprovals {
             let message = format!("approval request `{id}` was approved too long ago");
             return Err(ToolError::conflict(message).hint("make the call again"));
         }
-        // With a ledger, a call counts as run from its beginning there; until then it is taken up.
-        let has_ledger = self.place.has_ledger();
+        // With a ledger, a call counts as run from its beginning there; until then it is claimed.
+        let has_ledger = self.location.has_ledger();
         let mut transaction = store.begin().await?;
         let values = [
             Value::Text(token),
@@ -408,8 +408,8 @@ impl StoreApprovals {
             });
         }
         let is_first = match has_ledger {
-            true => taken::may_be_noted(&self.key, id)?,
-            false => taken::note(&self.key, id, token)?,
+            true => claim_notes::may_be_noted(&self.key, id)?,
+            false => claim_notes::note(&self.key, id, token)?,
         };
         if !is_first {
             return Err(already_settled(&ApprovalRecord { is_claimed: true, ..kept.record }));
@@ -425,7 +425,7 @@ impl StoreApprovals {
     async fn note_begun(&self, id: &str) -> Result<(), ToolError> {
         let (_, kept) = self.with_retries(|| self.kept(id)).await?;
         let claim = kept.taken_by.as_deref().unwrap_or_default();
-        match taken::note(&self.key, id, claim)? {
+        match claim_notes::note(&self.key, id, claim)? {
             true => Ok(()),
             false => Err(already_settled(&kept.record)),
         }
@@ -494,13 +494,13 @@ impl Approvals for StoreApprovals {
             if self.is_in_memory(id).await {
                 return self.memory.claim(id).await;
             }
-            self.take(id).await
+            self.claim_request(id).await
         })
     }
 
     fn mark_started<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
-            if self.is_in_memory(id).await || !self.place.has_ledger() {
+            if self.is_in_memory(id).await || !self.location.has_ledger() {
                 return Ok(());
             }
             self.note_begun(id).await

@@ -95,8 +95,8 @@ pub struct StoreFeed(Arc<StoreLocation>);
 
 impl StoreFeed {
     /// Creates a feed. Opens nothing.
-    pub fn new(place: Arc<StoreLocation>) -> Self {
-        Self(place)
+    pub fn new(location: Arc<StoreLocation>) -> Self {
+        Self(location)
     }
 
     /// Writes an event in a separate transaction. Returns its number.
@@ -131,14 +131,14 @@ impl Feed for StoreFeed {
     }
 
     fn subscribe(&self, after: u64) -> Box<dyn FeedSubscription> {
-        let place = self.0.clone();
-        Box::new(StoreSubscription { place, after, page: VecDeque::new(), open: None })
+        let location = self.0.clone();
+        Box::new(StoreSubscription { location, after, page: VecDeque::new(), open: None })
     }
 }
 
 /// Holds at most one page of events.
 struct StoreSubscription {
-    place: Arc<StoreLocation>,
+    location: Arc<StoreLocation>,
     after: u64,
     page: VecDeque<FeedEvent>,
     open: Option<OpenStore>,
@@ -197,7 +197,7 @@ impl StoreSubscription {
 
     /// Fills the page. Returns a gap, if there is one.
     async fn fill_page(&mut self) -> Result<Option<MissedEvents>, ToolError> {
-        let Some(store) = self.place.existing().await? else { return Ok(None) };
+        let Some(store) = self.location.existing().await? else { return Ok(None) };
         let is_other = self.open.as_ref().is_some_and(|open| !open.store.is(&store));
         if is_other || self.open.is_none() {
             self.open =
@@ -271,7 +271,7 @@ impl Transaction {
         if seq.is_multiple_of(CLEANUP_INTERVAL) {
             self.forget_old_events(seq, now).await?;
         }
-        if matches!(self.on, EngineTransaction::Postgres(_)) {
+        if matches!(self.engine, EngineTransaction::Postgres(_)) {
             self.query_nothing(NOTIFY).await?;
         }
         self.has_events = true;

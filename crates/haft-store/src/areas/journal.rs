@@ -42,7 +42,7 @@ const MAX_PACKER_CONTENT: usize = 128 << 10;
 
 /// The journal of a store. The store is opened when the first change is stored.
 pub struct StoreJournal {
-    place: Arc<StoreLocation>,
+    location: Arc<StoreLocation>,
     retention: JournalRetention,
     /// Changes in progress that undo others.
     pending_undos: Mutex<HashSet<u64>>,
@@ -60,9 +60,9 @@ pub struct StoreJournal {
 
 impl StoreJournal {
     /// Creates the journal of a store.
-    pub fn new(place: Arc<StoreLocation>, retention: JournalRetention) -> Self {
+    pub fn new(location: Arc<StoreLocation>, retention: JournalRetention) -> Self {
         Self {
-            place,
+            location,
             retention,
             pending_undos: Mutex::default(),
             bases: Mutex::default(),
@@ -99,8 +99,8 @@ impl StoreJournal {
             *self.packer() = Some(packer);
         }
         let prepared = prepared?;
-        self.run_blocking(async move |place: &StoreLocation| {
-            let store = place.store().await?;
+        self.run_blocking(async move |location: &StoreLocation| {
+            let store = location.store().await?;
             write::record(&store, &prepared).await
         })
     }
@@ -125,7 +125,7 @@ impl StoreJournal {
     /// # Errors
     /// Fails if the store cannot be written.
     pub async fn collect(&self) -> Result<u64, ToolError> {
-        match self.place.existing().await? {
+        match self.location.existing().await? {
             Some(store) => collect::collect(&store, self.retention, now_ms()).await,
             None => Ok(0),
         }
@@ -137,10 +137,10 @@ impl StoreJournal {
         T: Send + 'static,
         W: AsyncFnOnce(&StoreLocation) -> Result<T, ToolError> + Send + 'static,
     {
-        match self.place.address() {
-            StoreAddress::Sqlite(_) => wait_for(work(&self.place)),
+        match self.location.address() {
+            StoreAddress::Sqlite(_) => wait_for(work(&self.location)),
             StoreAddress::Postgres(_) => {
-                let start = || RuntimeThread::start(self.place.address().clone());
+                let start = || RuntimeThread::start(self.location.address().clone());
                 match self.runtime_thread.get_or_init(start) {
                     Ok(runtime_thread) => runtime_thread.run(work),
                     Err(why) => Err(ToolError::unavailable(format!(
@@ -184,8 +184,8 @@ impl Journal for StoreJournal {
         }
         // Errors here are harmless: an undo that is not marked finds everything as it was before,
         // and the next change collects again.
-        let _ = self.run_blocking(async move |place: &StoreLocation| {
-            let Some(store) = place.existing().await? else { return Ok(()) };
+        let _ = self.run_blocking(async move |location: &StoreLocation| {
+            let Some(store) = location.existing().await? else { return Ok(()) };
             if is_undoing {
                 write::mark_undone(&store, number).await?;
             }
@@ -197,11 +197,12 @@ impl Journal for StoreJournal {
         self.pending_undos().remove(&number);
         // Errors here are harmless: a change that was not withdrawn was never made, so the previous
         // contents are still there.
-        let _ =
-            self.run_blocking(async move |place: &StoreLocation| match place.existing().await? {
+        let _ = self.run_blocking(async move |location: &StoreLocation| {
+            match location.existing().await? {
                 Some(store) => write::abort(&store, number).await,
                 None => Ok(()),
-            });
+            }
+        });
     }
 
     fn find<'a>(
@@ -210,7 +211,7 @@ impl Journal for StoreJournal {
         which: &'a ChangeQuery,
     ) -> BoxFuture<'a, Result<Vec<JournalChange>, ToolError>> {
         Box::pin(async move {
-            match self.place.existing().await? {
+            match self.location.existing().await? {
                 Some(store) => read::find(&store, workspace, which).await,
                 None => Ok(Vec::new()),
             }
@@ -219,7 +220,7 @@ impl Journal for StoreJournal {
 
     fn content(&self, hash: ContentHash) -> BoxFuture<'_, Result<Option<Vec<u8>>, ToolError>> {
         Box::pin(async move {
-            match self.place.existing().await? {
+            match self.location.existing().await? {
                 Some(store) => read::content(&store, hash).await,
                 None => Ok(None),
             }
@@ -228,7 +229,7 @@ impl Journal for StoreJournal {
 
     fn mark_undone<'a>(&'a self, entries: &'a [u64]) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
-            match self.place.existing().await? {
+            match self.location.existing().await? {
                 Some(store) => write::mark_entries_undone(&store, entries).await,
                 None => Ok(()),
             }
@@ -245,8 +246,8 @@ mod tests {
     #[test]
     fn one_packer_packs_one_change_after_the_other() {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = StoreLocation::new(StoreAddress::Sqlite(folder.path().join("haft.db")));
-        let journal = StoreJournal::new(place, JournalRetention::DEFAULT);
+        let location = StoreLocation::new(StoreAddress::Sqlite(folder.path().join("haft.db")));
+        let journal = StoreJournal::new(location, JournalRetention::DEFAULT);
         let call = CallInfo::default();
         let entries = [NewJournalEntry::created("a".into(), PathState::Missing)];
         let change = NewChange { call: &call, tool: "edit", entries: &entries, undoes: &[] };

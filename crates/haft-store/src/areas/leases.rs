@@ -51,8 +51,8 @@ pub struct StoreLeases(Arc<StoreLocation>);
 
 impl StoreLeases {
     /// Creates the leases of a store. Opens nothing.
-    pub fn new(place: Arc<StoreLocation>) -> Self {
-        Self(place)
+    pub fn new(location: Arc<StoreLocation>) -> Self {
+        Self(location)
     }
 
     async fn run(&self, statement: &'static str, lease: &Lease) -> Result<(), ToolError> {
@@ -119,7 +119,7 @@ impl Leases for StoreLeases {
             let mut transaction = store.begin().await?;
             let now = clock(&mut transaction).await?;
             set_back(&mut transaction, &kind, now).await?;
-            let statement = match &transaction.on {
+            let statement = match &transaction.engine {
                 EngineTransaction::Sqlite(_) => CLAIM_NEXT,
                 EngineTransaction::Postgres(_) => CLAIM_NEXT_SKIP_LOCKED,
             };
@@ -209,7 +209,7 @@ async fn set_back(transaction: &mut Transaction, kind: &str, now: u64) -> Result
 
 /// Returns the time by the store's clock.
 async fn clock(transaction: &mut Transaction) -> Result<u64, ToolError> {
-    if let EngineTransaction::Sqlite(_) = transaction.on {
+    if let EngineTransaction::Sqlite(_) = transaction.engine {
         return Ok(now_ms());
     }
     let rows = transaction.query(SERVER_CLOCK, &[]).await?;

@@ -71,7 +71,7 @@ pub enum ReplyTiming {
 pub struct StoreLedger(Arc<LedgerInner>);
 
 struct LedgerInner {
-    place: Arc<StoreLocation>,
+    location: Arc<StoreLocation>,
     reply_timing: ReplyTiming,
     queue: Mutex<CommitQueue>,
     /// Held by the caller that commits the queue. The others wait for it and for their result.
@@ -94,34 +94,34 @@ struct LedgerInner {
 
 impl StoreLedger {
     /// Creates the ledger of a store.
-    pub fn new(place: Arc<StoreLocation>, reply_timing: ReplyTiming) -> Self {
-        Self::made(place, reply_timing, None)
+    pub fn new(location: Arc<StoreLocation>, reply_timing: ReplyTiming) -> Self {
+        Self::made(location, reply_timing, None)
     }
 
     /// Creates a ledger that also keeps the whole outcome of every call beside its entry, within
     /// the quota.
     pub fn keeping_results(
-        place: Arc<StoreLocation>,
+        location: Arc<StoreLocation>,
         reply_timing: ReplyTiming,
         workspace: &Path,
         retention: OutputRetention,
     ) -> Self {
-        Self::made(place, reply_timing, Some(Results::new(workspace, retention)))
+        Self::made(location, reply_timing, Some(Results::new(workspace, retention)))
     }
 
     fn made(
-        place: Arc<StoreLocation>,
+        location: Arc<StoreLocation>,
         reply_timing: ReplyTiming,
         results: Option<Results>,
     ) -> Self {
-        place.note_ledger();
+        location.note_ledger();
         // The thread that writes deferred entries has no runtime, which PostgreSQL needs.
-        let reply_timing = match place.address() {
+        let reply_timing = match location.address() {
             StoreAddress::Sqlite(_) => reply_timing,
             StoreAddress::Postgres(_) => ReplyTiming::AfterCommit,
         };
         Self(Arc::new(LedgerInner {
-            place,
+            location,
             reply_timing,
             queue: Mutex::default(),
             writer: tokio::sync::Mutex::default(),
@@ -167,7 +167,7 @@ impl StoreLedger {
     /// entries would be dropped.
     pub async fn prune(&self) -> Result<Pruned, ToolError> {
         self.flush().await?;
-        match self.0.place.existing().await? {
+        match self.0.location.existing().await? {
             Some(store) => retention::prune(&store, self.0.retention(), now_ms()).await,
             None => Ok(Pruned::default()),
         }
@@ -178,7 +178,7 @@ impl StoreLedger {
     /// # Errors
     /// `unavailable` when the store cannot be read.
     pub async fn preview_prune(&self) -> Result<Pruned, ToolError> {
-        match self.0.place.existing().await? {
+        match self.0.location.existing().await? {
             Some(store) => retention::preview(&store, self.0.retention(), now_ms()).await,
             None => Ok(Pruned::default()),
         }
@@ -228,7 +228,7 @@ impl StoreLedger {
         match beginning.seq.get() {
             Some(seq) => Ok(Some(*seq)),
             None => Err(ToolError::conflict(format!(
-                "call `{call_id}` was taken up by another process, which runs it"
+                "call `{call_id}` was claimed by another process, which runs it"
             ))
             .hint("see its result with `haft approvals list --all`")),
         }
@@ -389,7 +389,7 @@ impl LedgerInner {
             // Do not create a store without entries.
             return Ok(());
         }
-        let begun = match self.place.store().await {
+        let begun = match self.location.store().await {
             Ok(store) => store.begin().await,
             Err(error) => Err(error),
         };
@@ -402,7 +402,7 @@ impl LedgerInner {
         };
         if let (Some(results), Ok(())) = (&self.results, &written) {
             // The entries are written; an error here is ignored, and the next commit tries again.
-            let _ = results.collect_if_due(&self.place, bytes).await;
+            let _ = results.collect_if_due(&self.location, bytes).await;
         }
         self.answer(batch, written)
     }
@@ -469,7 +469,7 @@ impl LedgerInner {
         if added == 0 {
             return;
         }
-        if let Ok(Some(store)) = self.place.existing().await {
+        if let Ok(Some(store)) = self.location.existing().await {
             // The entries are written; an error here is ignored, and the next commit tries again.
             let _ = retention::after_commit(&store, self.retention(), now_ms(), added).await;
         }

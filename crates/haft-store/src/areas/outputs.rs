@@ -51,6 +51,7 @@ const NAME: &str = "INSERT INTO outputs (id, text, workspace, session, call_id, 
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const FIND: &str = "SELECT t.bytes, t.lines, o.session, o.call_id, o.tool, o.kept_ms \
     FROM outputs o JOIN output_texts t ON t.id = o.text WHERE o.id = $1 AND o.workspace = $2";
+const NEWEST_IDS: &str = "SELECT id, session, call_id, tool FROM outputs WHERE workspace = $1 ORDER BY kept_ms DESC LIMIT $2";
 const AT_BYTE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
     WHERE o.id = $1 AND o.workspace = $2 AND p.first_byte <= $3 ORDER BY p.first_byte DESC LIMIT 1";
 const AT_LINE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
@@ -73,7 +74,7 @@ impl Default for OutputRetention {
 
 /// The outputs of a workspace in a store.
 pub struct StoreOutputs {
-    place: Arc<StoreLocation>,
+    location: Arc<StoreLocation>,
     workspace: String,
     retention: OutputRetention,
     /// For texts that the store does not take. `None` in a process that ends with its call, where
@@ -83,9 +84,9 @@ pub struct StoreOutputs {
 
 impl StoreOutputs {
     /// Creates the outputs of a workspace. Opens nothing.
-    pub fn new(place: Arc<StoreLocation>, workspace: &Path, retention: OutputRetention) -> Self {
+    pub fn new(location: Arc<StoreLocation>, workspace: &Path, retention: OutputRetention) -> Self {
         let workspace = searchable(&workspace.to_string_lossy());
-        Self { place, workspace, retention, memory: Some(MemoryOutputs::default()) }
+        Self { location, workspace, retention, memory: Some(MemoryOutputs::default()) }
     }
 
     /// Drops texts that the store does not take. For a process that ends with its call.
@@ -93,6 +94,21 @@ impl StoreOutputs {
     pub fn without_memory(mut self) -> Self {
         self.memory = None;
         self
+    }
+
+    /// Returns the ids of the newest outputs, newest first. Creates no store.
+    ///
+    /// # Errors
+    /// Fails if the store cannot be read.
+    pub async fn newest(&self, limit: usize) -> Result<Vec<(String, OutputSource)>, ToolError> {
+        let Some(store) = self.location.existing().await? else { return Ok(Vec::new()) };
+        let values = [Value::Text(&self.workspace), Value::number(limit as u64)];
+        let rows = store.query(NEWEST_IDS, &values).await?;
+        let named = rows.iter().map(|row| {
+            let text = |column| row.text(column).map(str::to_owned);
+            Ok((text(0)?, OutputSource { session: text(1)?, call_id: text(2)?, tool: text(3)? }))
+        });
+        named.collect()
     }
 
     async fn keep_anywhere(
@@ -120,7 +136,7 @@ impl StoreOutputs {
                 .hint("raise `max_bytes` under [outputs] in your config file"));
         }
         let plan = off_thread_if_long(text, TextPlan::of).await?;
-        let store = self.place.store().await?;
+        let store = self.location.store().await?;
         let id = match self.reuse(&store, &plan, made_by).await? {
             Some(id) => id,
             None => {
@@ -254,7 +270,7 @@ impl StoreOutputs {
     }
 
     async fn existing(&self, id: &str) -> Result<Store, ToolError> {
-        self.place.existing().await?.ok_or_else(|| no_such_output(id))
+        self.location.existing().await?.ok_or_else(|| no_such_output(id))
     }
 
     async fn find_kept(&self, id: &str) -> Result<OutputInfo, ToolError> {
@@ -275,11 +291,11 @@ impl StoreOutputs {
     async fn find_piece(&self, id: &str, at: OutputPosition) -> Result<OutputPiece, ToolError> {
         let id = &*searchable(id);
         let store = self.existing(id).await?;
-        let (statement, place) = match at {
+        let (statement, position) = match at {
             OutputPosition::Byte(byte) => (AT_BYTE, byte),
             OutputPosition::Line(line) => (AT_LINE, line),
         };
-        let values = [Value::Text(id), Value::Text(&self.workspace), Value::number(place)];
+        let values = [Value::Text(id), Value::Text(&self.workspace), Value::number(position)];
         let rows = store.query(statement, &values).await?;
         let Some(row) = rows.first() else {
             // An empty text has no pieces.

@@ -95,9 +95,12 @@ impl Recording {
     /// # Errors
     /// `not_found` when there is no session of that name, `unavailable` when the store cannot be
     /// read.
-    pub async fn of_session(place: Arc<StoreLocation>, session: &str) -> Result<Self, ToolError> {
-        let Some(store) = place.existing().await? else {
-            let message = format!("there is no store at {}", place.address());
+    pub async fn of_session(
+        location: Arc<StoreLocation>,
+        session: &str,
+    ) -> Result<Self, ToolError> {
+        let Some(store) = location.existing().await? else {
+            let message = format!("there is no store at {}", location.address());
             return Err(ToolError::not_found(message).hint("choose another one with --store"));
         };
         let calls = read(&store, &searchable(session)).await?;
@@ -208,7 +211,7 @@ impl Recording {
             let calls = self.calls.iter().filter(|call| call.entry.parent.is_none());
             calls.filter(|call| call.entry.tool == asked.tool)
         };
-        if asked.is_completed {
+        if asked.has_lookup_fields {
             let mut completed = of_tool().map(|call| &call.entry.input);
             if let Some(input) = completed.find(|input| holds(input, asked.input)) {
                 return Ok(key(asked.tool, input));

@@ -105,7 +105,7 @@ impl Results {
     /// Drops what is too old or exceeds the quota, if enough was stored since the last check.
     pub(crate) async fn collect_if_due(
         &self,
-        place: &StoreLocation,
+        location: &StoreLocation,
         bytes: usize,
     ) -> Result<(), ToolError> {
         let unchecked_bytes =
@@ -114,7 +114,7 @@ impl Results {
             return Ok(());
         }
         self.unchecked_bytes.store(0, Ordering::Relaxed);
-        match place.existing().await? {
+        match location.existing().await? {
             Some(store) => self.collect(&store).await,
             None => Ok(()),
         }

@@ -49,7 +49,7 @@ pub struct StoreRules {
 
 /// The rules of one store.
 struct RuleSet {
-    place: Arc<StoreLocation>,
+    location: Arc<StoreLocation>,
     /// Owner of the rules: a workspace, or the user in all workspaces.
     owner: String,
     read: Mutex<Option<CachedRules>>,
@@ -72,7 +72,8 @@ impl StoreRules {
     /// Creates the rules of `workspace` in the project's store, and those of the user in the user's
     /// store. That store lies in `state`, together with the key that seals both.
     pub fn new(project: Arc<StoreLocation>, workspace: &Path, state: &Path) -> Self {
-        let rule_set = |place, owner: String| RuleSet { place, owner, read: Mutex::default() };
+        let rule_set =
+            |location, owner: String| RuleSet { location, owner, read: Mutex::default() };
         let user = StoreLocation::new(crate::StoreAddress::Sqlite(state.join("haft.db")));
         Self {
             project: rule_set(project, workspace.to_string_lossy().into_owned()),
@@ -124,7 +125,7 @@ impl StoreRules {
         let saved = SavedRule::all_of(session, by, remember)?;
         let key = SealKey::made(&self.key)?;
         let rule_set = self.rule_set(remember.scope);
-        let mut transaction = rule_set.place.store().await?.begin().await?;
+        let mut transaction = rule_set.location.store().await?.begin().await?;
         transaction.execute(FORGET_LAPSED, &[Value::number(now_ms())]).await?;
         for rule in &saved {
             let seal = key.seal(rule, &rule_set.owner);
@@ -229,7 +230,7 @@ impl RuleSet {
     /// Returns the rules with a valid seal; `None` without a store. Reads again only if another
     /// process wrote to the store.
     async fn rules(&self, key: &Path) -> Result<Option<CachedRules>, ToolError> {
-        let Some(store) = self.place.existing().await? else { return Ok(None) };
+        let Some(store) = self.location.existing().await? else { return Ok(None) };
         let version = match &store.engine {
             StoreEngine::Sqlite(sqlite) => Some(sqlite.hold()?.data_version()?),
             // Checking for changes takes as long as reading the rules.
@@ -268,8 +269,8 @@ impl RuleSet {
 
     fn foreign(&self, count: usize) -> ToolError {
         let rules = if count == 1 { "rule was" } else { "rules were" };
-        let place = self.place.address();
-        let message = format!("{count} saved {rules} not saved by you for this folder: {place}");
+        let location = self.location.address();
+        let message = format!("{count} saved {rules} not saved by you for this folder: {location}");
         ToolError::denied(message)
             .hint("save them again at the next approval prompt if you want them")
     }

@@ -53,7 +53,7 @@ const CALLS: &str = "SELECT entry FROM ledger WHERE session = $1 ORDER BY seq DE
 
 /// The sessions of a workspace.
 pub struct StoreSessions {
-    place: Arc<StoreLocation>,
+    location: Arc<StoreLocation>,
     workspace: String,
     /// True if the store belongs to this workspace alone. Ledger entries do not name their
     /// workspace.
@@ -64,11 +64,11 @@ pub struct StoreSessions {
 
 impl StoreSessions {
     /// Creates the sessions of a workspace. Opens nothing.
-    pub fn new(place: Arc<StoreLocation>, workspace: &Path) -> Self {
+    pub fn new(location: Arc<StoreLocation>, workspace: &Path) -> Self {
         let is_own =
-            matches!(place.address(), StoreAddress::Sqlite(path) if path.starts_with(workspace));
+            matches!(location.address(), StoreAddress::Sqlite(path) if path.starts_with(workspace));
         let workspace = searchable(&workspace.to_string_lossy());
-        Self { place, workspace, is_own, noted: Mutex::default() }
+        Self { location, workspace, is_own, noted: Mutex::default() }
     }
 
     /// Returns true if the activity of a session was noted within the last minute.
@@ -104,7 +104,7 @@ impl StoreSessions {
     }
 
     async fn note(&self, session: &str, agents: &[String], now: u64) -> Result<(), ToolError> {
-        let mut transaction = self.place.store().await?.begin().await?;
+        let mut transaction = self.location.store().await?.begin().await?;
         self.make(&mut transaction, session, &NewSession::of(session, agents), now).await?;
         transaction.commit().await
     }
@@ -130,7 +130,7 @@ impl StoreSessions {
     }
 
     async fn find(&self, query: &SessionQuery) -> Result<Vec<SessionInfo>, ToolError> {
-        let Some(store) = self.place.existing().await? else { return Ok(Vec::new()) };
+        let Some(store) = self.location.existing().await? else { return Ok(Vec::new()) };
         let workspace = Value::Text(&self.workspace);
         let (archived, limit) =
             (Value::Integer(i64::from(query.archived)), Value::number(query.limit as u64));
@@ -147,7 +147,7 @@ impl StoreSessions {
 
     async fn existing(&self, session: &str) -> Result<(Store, SessionInfo), ToolError> {
         let missing = || no_such_session(session);
-        let store = self.place.existing().await?.ok_or_else(missing)?;
+        let store = self.location.existing().await?.ok_or_else(missing)?;
         let id = searchable(session);
         let rows = store.query(ONE, &[Value::Text(&self.workspace), Value::Text(&id)]).await?;
         let info = session_info(rows.first().ok_or_else(missing)?)?;
@@ -213,7 +213,7 @@ impl StoreSessions {
         of_caller: Option<&NewSession>,
     ) -> Result<SessionInfo, ToolError> {
         let store = match of_caller {
-            Some(_) => self.place.store().await?,
+            Some(_) => self.location.store().await?,
             None => self.existing(session).await?.0,
         };
         let (id, now) = (searchable(session), now_ms());

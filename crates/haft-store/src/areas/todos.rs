@@ -24,18 +24,18 @@ const WRITE_NEXT: &str = "UPDATE todos SET version = version + 1, items = $1, up
 
 /// The todo lists of a workspace.
 pub struct StoreTodos {
-    place: Arc<StoreLocation>,
+    location: Arc<StoreLocation>,
     workspace: String,
 }
 
 impl StoreTodos {
     /// Creates the todo lists of a workspace. Opens nothing.
-    pub fn new(place: Arc<StoreLocation>, workspace: &Path) -> Self {
-        Self { place, workspace: searchable(&workspace.to_string_lossy()) }
+    pub fn new(location: Arc<StoreLocation>, workspace: &Path) -> Self {
+        Self { location, workspace: searchable(&workspace.to_string_lossy()) }
     }
 
     async fn find(&self, session: &str) -> Result<TodoList, ToolError> {
-        let Some(store) = self.place.existing().await? else { return Ok(TodoList::default()) };
+        let Some(store) = self.location.existing().await? else { return Ok(TodoList::default()) };
         let session = searchable(session);
         let rows =
             store.query(READ, &[Value::Text(&self.workspace), Value::Text(&session)]).await?;
@@ -60,7 +60,7 @@ impl StoreTodos {
         let (session_key, now) = (searchable(session), Value::number(now_ms()));
         let (workspace, key, items) =
             (Value::Text(&self.workspace), Value::Text(&session_key), Value::Text(&items));
-        let mut transaction = self.place.store().await?.begin().await?;
+        let mut transaction = self.location.store().await?.begin().await?;
         let rows = match expected {
             None => transaction.query(WRITE, &[workspace, key, items, now]).await?,
             Some(0) => transaction.query(WRITE_FIRST, &[workspace, key, items, now]).await?,

@@ -124,11 +124,11 @@ fn is_same(from: &StoreAddress, to: &StoreAddress) -> bool {
 /// Opens the source without migrating it. `Store::open` would migrate it, but the source must not
 /// change.
 async fn source(from: &StoreAddress) -> Result<Store, ToolError> {
-    let after = match from {
+    let pending = match from {
         StoreAddress::Sqlite(path) => Sqlite::pending_migrations(path)?,
         StoreAddress::Postgres(url) => Postgres::pending_migrations(url).await?,
     };
-    if let Some(steps) = after.filter(|steps| *steps > 0) {
+    if let Some(steps) = pending.filter(|steps| *steps > 0) {
         let newest = migrations::newest(migrations::ALL);
         let version = newest.saturating_sub(i64::try_from(steps).unwrap_or_default());
         let message = format!(
@@ -148,9 +148,9 @@ async fn left_behind(
     reading: &mut Transaction,
     tables: &[TableSchema],
 ) -> Result<Vec<String>, ToolError> {
-    let mut names = match &mut reading.on {
-        EngineTransaction::Sqlite(held) => held.table_names(),
-        EngineTransaction::Postgres(begun) => begun.table_names().await,
+    let mut names = match &mut reading.engine {
+        EngineTransaction::Sqlite(connection) => connection.table_names(),
+        EngineTransaction::Postgres(transaction) => transaction.table_names().await,
     }?;
     names.retain(|name| name != "migrations" && tables.iter().all(|table| table.name != *name));
     Ok(names)
@@ -239,36 +239,36 @@ enum Cursor {
 impl Transaction {
     /// Raises the timeouts: copying takes longer than anything else that haft does in a store.
     async fn lift_timeouts(&mut self) -> Result<(), ToolError> {
-        match &mut self.on {
+        match &mut self.engine {
             EngineTransaction::Sqlite(_) => Ok(()),
-            EngineTransaction::Postgres(begun) => begun.lift_timeouts().await,
+            EngineTransaction::Postgres(transaction) => transaction.lift_timeouts().await,
         }
     }
 
     /// Keeps other processes from starting to use a target that was found unused.
     async fn lock(&mut self, tables: &[TableSchema]) -> Result<(), ToolError> {
-        match &mut self.on {
+        match &mut self.engine {
             // The transaction has the file to itself.
             EngineTransaction::Sqlite(_) => Ok(()),
-            EngineTransaction::Postgres(begun) => {
+            EngineTransaction::Postgres(transaction) => {
                 let names: Vec<_> = tables.iter().map(|it| format!("\"{}\"", it.name)).collect();
                 let sql = format!("LOCK TABLE {} IN EXCLUSIVE MODE", names.join(", "));
-                begun.run_batch(&sql).await
+                transaction.run_batch(&sql).await
             }
         }
     }
 
     async fn run_batch(&mut self, sql: &str) -> Result<(), ToolError> {
-        match &mut self.on {
-            EngineTransaction::Sqlite(held) => held.run_batch(sql),
-            EngineTransaction::Postgres(begun) => begun.run_batch(sql).await,
+        match &mut self.engine {
+            EngineTransaction::Sqlite(connection) => connection.run_batch(sql),
+            EngineTransaction::Postgres(transaction) => transaction.run_batch(sql).await,
         }
     }
 
     async fn number(&mut self, sql: &str) -> Result<u64, ToolError> {
-        match &mut self.on {
-            EngineTransaction::Sqlite(held) => held.number(sql),
-            EngineTransaction::Postgres(begun) => begun.number(sql).await,
+        match &mut self.engine {
+            EngineTransaction::Sqlite(connection) => connection.number(sql),
+            EngineTransaction::Postgres(transaction) => transaction.number(sql).await,
         }
     }
 
@@ -282,19 +282,19 @@ impl Transaction {
         table: &TableSchema,
         cursor: &mut Cursor,
     ) -> Result<Batch, ToolError> {
-        match &mut self.on {
-            EngineTransaction::Sqlite(held) => {
+        match &mut self.engine {
+            EngineTransaction::Sqlite(connection) => {
                 let mut after = if let Cursor::After(row) = cursor { *row } else { i64::MIN };
-                let batch = held.rows_after(table, &mut after)?;
+                let batch = connection.rows_after(table, &mut after)?;
                 *cursor = Cursor::After(after);
                 Ok(batch)
             }
-            EngineTransaction::Postgres(begun) => {
+            EngineTransaction::Postgres(transaction) => {
                 if !matches!(cursor, Cursor::Streaming(_)) {
-                    *cursor = Cursor::Streaming(begun.rows(table).await?);
+                    *cursor = Cursor::Streaming(transaction.rows(table).await?);
                 }
                 match cursor {
-                    Cursor::Streaming(rows) => begun.next_rows(rows).await,
+                    Cursor::Streaming(rows) => transaction.next_rows(rows).await,
                     _ => Ok(Batch::default()),
                 }
             }
@@ -307,27 +307,29 @@ impl Transaction {
         rows: &[SqlRow],
         to: &StoreAddress,
     ) -> Result<(), ToolError> {
-        match &mut self.on {
-            EngineTransaction::Sqlite(held) => held.insert(table, rows),
-            EngineTransaction::Postgres(begun) => {
+        match &mut self.engine {
+            EngineTransaction::Sqlite(connection) => connection.insert(table, rows),
+            EngineTransaction::Postgres(transaction) => {
                 check_texts(table, rows, to)?;
-                begun.insert(table, rows).await
+                transaction.insert(table, rows).await
             }
         }
     }
 
     async fn commit_copy(self, to: &StoreAddress) -> Result<(), ToolError> {
-        match self.on {
-            EngineTransaction::Sqlite(mut held) => {
-                held.commit()?;
+        match self.engine {
+            EngineTransaction::Sqlite(mut connection) => {
+                connection.commit()?;
                 // Written to the disk now, because the user may remove the source next.
-                held.query("PRAGMA wal_checkpoint(TRUNCATE)", &[]).map(|_| ())
+                connection.query("PRAGMA wal_checkpoint(TRUNCATE)", &[]).map(|_| ())
             }
-            EngineTransaction::Postgres(begun) => begun.commit_copy().await.map_err(|error| {
-                let message = format!("{error}; the copy may or may not be complete");
-                let check_hint = format!("check with `haft store info --store {to}`");
-                ToolError::new(ErrorKind::Unavailable, message).hint(check_hint)
-            }),
+            EngineTransaction::Postgres(transaction) => {
+                transaction.commit_copy().await.map_err(|error| {
+                    let message = format!("{error}; the copy may or may not be complete");
+                    let check_hint = format!("check with `haft store info --store {to}`");
+                    ToolError::new(ErrorKind::Unavailable, message).hint(check_hint)
+                })
+            }
         }
     }
 }

@@ -104,7 +104,7 @@ impl ConnectionGuard {
         const BEGIN: &str = "BEGIN IMMEDIATE";
         match self.run(BEGIN) {
             Err(error) if is_busy(&error) => {}
-            begun => return begun.map_err(|error| self.failed(error)),
+            transaction => return transaction.map_err(|error| self.failed(error)),
         }
         // Each attempt waits a little by itself; a runtime can run other tasks during that time.
         let began = Instant::now();
@@ -112,7 +112,7 @@ impl ConnectionGuard {
             loop {
                 match self.run(BEGIN) {
                     Err(error) if is_busy(&error) && began.elapsed() < BUSY_TIMEOUT => {}
-                    begun => return begun.map_err(|error| self.failed(error)),
+                    transaction => return transaction.map_err(|error| self.failed(error)),
                 }
             }
         })

@@ -31,7 +31,7 @@ pub(crate) enum StoreEngine {
 
 /// Statements that belong together. Rolled back when dropped without a commit.
 pub(crate) struct Transaction {
-    pub(crate) on: EngineTransaction,
+    pub(crate) engine: EngineTransaction,
     pub(crate) hub: Arc<FeedHub>,
     /// True if the commit has to wake subscribers.
     pub(crate) has_events: bool,
@@ -46,7 +46,7 @@ impl Store {
     /// Opens the store at an address. Creates it if there is none.
     ///
     /// # Errors
-    /// `unavailable` when it is busy, out of reach, damaged, or written by a newer haft.
+    /// `unavailable` when it is busy, unreachable, damaged, or written by a newer haft.
     pub async fn open(address: &StoreAddress) -> Result<Self, ToolError> {
         let opened = Self::open_as(address, IfMissing::Create).await?;
         opened.ok_or_else(|| ToolError::internal(format!("the store {address} was not made")))
@@ -80,8 +80,8 @@ impl Store {
         Self { engine, hub: Arc::default() }
     }
 
-    fn transaction(&self, on: EngineTransaction) -> Transaction {
-        Transaction { on, hub: self.hub.clone(), has_events: false }
+    fn transaction(&self, engine: EngineTransaction) -> Transaction {
+        Transaction { engine, hub: self.hub.clone(), has_events: false }
     }
 
     /// Returns true if both are the same open store.
@@ -105,13 +105,13 @@ impl Store {
     pub(crate) async fn begin(&self) -> Result<Transaction, ToolError> {
         match &self.engine {
             StoreEngine::Sqlite(sqlite) => {
-                let mut held = sqlite.hold()?;
-                held.begin()?;
-                Ok(self.transaction(EngineTransaction::Sqlite(held)))
+                let mut connection = sqlite.hold()?;
+                connection.begin()?;
+                Ok(self.transaction(EngineTransaction::Sqlite(connection)))
             }
             StoreEngine::Postgres(postgres) => {
-                let begun = postgres.begin("BEGIN").await?;
-                Ok(self.transaction(EngineTransaction::Postgres(Box::new(begun))))
+                let transaction = postgres.begin("BEGIN").await?;
+                Ok(self.transaction(EngineTransaction::Postgres(Box::new(transaction))))
             }
         }
     }
@@ -120,13 +120,13 @@ impl Store {
     pub(crate) async fn begin_reading(&self) -> Result<Transaction, ToolError> {
         match &self.engine {
             StoreEngine::Sqlite(sqlite) => {
-                let mut held = sqlite.hold()?;
-                held.begin_reading()?;
-                Ok(self.transaction(EngineTransaction::Sqlite(held)))
+                let mut connection = sqlite.hold()?;
+                connection.begin_reading()?;
+                Ok(self.transaction(EngineTransaction::Sqlite(connection)))
             }
             StoreEngine::Postgres(postgres) => {
-                let begun = postgres.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-                Ok(self.transaction(EngineTransaction::Postgres(Box::new(begun.await?))))
+                let transaction = postgres.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+                Ok(self.transaction(EngineTransaction::Postgres(Box::new(transaction.await?))))
             }
         }
     }
@@ -151,9 +151,9 @@ impl Transaction {
         sql: &'static str,
         values: &[Value<'_>],
     ) -> Result<u64, ToolError> {
-        match &mut self.on {
-            EngineTransaction::Sqlite(held) => held.execute(sql, values),
-            EngineTransaction::Postgres(begun) => begun.execute(sql, values).await,
+        match &mut self.engine {
+            EngineTransaction::Sqlite(connection) => connection.execute(sql, values),
+            EngineTransaction::Postgres(transaction) => transaction.execute(sql, values).await,
         }
     }
 
@@ -162,24 +162,26 @@ impl Transaction {
         sql: &'static str,
         values: &[Value<'_>],
     ) -> Result<Vec<SqlRow>, ToolError> {
-        match &mut self.on {
-            EngineTransaction::Sqlite(held) => held.query(sql, values),
-            EngineTransaction::Postgres(begun) => begun.query(sql, values).await,
+        match &mut self.engine {
+            EngineTransaction::Sqlite(connection) => connection.query(sql, values),
+            EngineTransaction::Postgres(transaction) => transaction.query(sql, values).await,
         }
     }
 
     /// Runs a statement for its effect, whatever it returns.
     pub(crate) async fn query_nothing(&mut self, sql: &'static str) -> Result<(), ToolError> {
-        match &mut self.on {
-            EngineTransaction::Sqlite(held) => held.execute(sql, &[]).map(|_| ()),
-            EngineTransaction::Postgres(begun) => begun.execute(sql, &[]).await.map(|_| ()),
+        match &mut self.engine {
+            EngineTransaction::Sqlite(connection) => connection.execute(sql, &[]).map(|_| ()),
+            EngineTransaction::Postgres(transaction) => {
+                transaction.execute(sql, &[]).await.map(|_| ())
+            }
         }
     }
 
     pub(crate) async fn commit(self) -> Result<(), ToolError> {
-        match self.on {
-            EngineTransaction::Sqlite(mut held) => held.commit(),
-            EngineTransaction::Postgres(begun) => begun.commit().await,
+        match self.engine {
+            EngineTransaction::Sqlite(mut connection) => connection.commit(),
+            EngineTransaction::Postgres(transaction) => transaction.commit().await,
         }?;
         if self.has_events {
             self.hub.notify();

@@ -50,7 +50,7 @@ pub(super) struct SecretEntry {
 
 /// Identifies one state of the file: every change replaces the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileStamp {
+pub(super) struct SecretsFileStamp {
     identity: (u64, u64),
     bytes: u64,
     changed: (i64, i64),
@@ -144,16 +144,16 @@ impl SecretsFolder {
         Ok(self.stamp()?.is_some())
     }
 
-    /// Returns the state of the file with one `stat` call. `None` if there is no file.
-    pub(super) fn stamp(&self) -> Result<Option<FileStamp>, ToolError> {
+    /// Returns the state of the file with one `stat` call. `None` if the file is missing.
+    pub(super) fn stamp(&self) -> Result<Option<SecretsFileStamp>, ToolError> {
         match fs::metadata(self.file()) {
-            Ok(metadata) => Ok(Some(FileStamp::of(&metadata))),
+            Ok(metadata) => Ok(Some(SecretsFileStamp::of(&metadata))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.unreadable(&error)),
         }
     }
 
-    pub(super) fn read(&self) -> Result<Option<(SecretsFile, FileStamp)>, ToolError> {
+    pub(super) fn read(&self) -> Result<Option<(SecretsFile, SecretsFileStamp)>, ToolError> {
         let file = match File::open(self.file()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -164,7 +164,7 @@ impl SecretsFolder {
             return Err(self.damaged("it is not a secrets file"));
         }
         let text = io::read_to_string(file).map_err(|error| self.unreadable(&error))?;
-        Ok(Some((self.parsed(&text)?, FileStamp::of(&metadata))))
+        Ok(Some((self.parsed(&text)?, SecretsFileStamp::of(&metadata))))
     }
 
     fn parsed(&self, text: &str) -> Result<SecretsFile, ToolError> {
@@ -277,7 +277,7 @@ impl SecretsFolder {
     }
 }
 
-impl FileStamp {
+impl SecretsFileStamp {
     fn of(metadata: &fs::Metadata) -> Self {
         Self {
             identity: (metadata.dev(), metadata.ino()),

@@ -31,7 +31,7 @@ type DbusSecret = (Object<'static>, Vec<u8>, Vec<u8>, String);
 /// The reason why a keyring cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeyringError {
-    /// There is no keyring.
+    /// No keyring is available.
     Absent(String),
     /// The user has to unlock it first.
     Locked,

@@ -73,7 +73,7 @@ async fn fill(store: &Fresh) {
         keep_result(&ledger, made(number), &format!("result {}", number % 7)).await;
     }
     ledger.flush().await.expect("written");
-    let place = || StoreLocation::new(store.address.clone());
+    let location = || StoreLocation::new(store.address.clone());
     let asker = approvals(store);
     for id in ["ask_1", "ask_2"] {
         asker.create(request(id)).await.expect("kept");
@@ -85,9 +85,9 @@ async fn fill(store: &Fresh) {
         Remember { rules: vec!["write(src/**)".into()], scope: Scope::Project, expires_ms: None };
     store.rules("here").save("s", "Ann", &remember).await.expect("saved");
     let body = json!({"ä": "\u{0}x"});
-    let events = StoreFeed::new(place());
-    events.announce(&Announcement::of("test", "subject", &body)).await.expect("told");
-    let sessions = StoreSessions::new(place(), Path::new("/w"));
+    let events = StoreFeed::new(location());
+    events.announce(&Announcement::of("test", "subject", &body)).await.expect("announced");
+    let sessions = StoreSessions::new(location(), Path::new("/w"));
     sessions.mark_active("mcp-1", &["claude".into()]).await.expect("noted");
     let said = NewMessage {
         role: "user".into(),
@@ -102,14 +102,17 @@ async fn fill(store: &Fresh) {
         status: TodoStatus::Pending,
         priority: TodoPriority::Low,
     };
-    StoreTodos::new(place(), Path::new("/w")).write("s\0", &[todo], None).await.expect("written");
+    StoreTodos::new(location(), Path::new("/w"))
+        .write("s\0", &[todo], None)
+        .await
+        .expect("written");
     let hour = Duration::from_secs(3600);
-    StoreLeases::new(place()).claim("job", "a\0", "ann", hour).await.expect("free");
+    StoreLeases::new(location()).claim("job", "a\0", "ann", hour).await.expect("free");
     let made_by =
         OutputSource { session: "s\0".into(), call_id: "call_1".into(), tool: "bash".into() };
     let text = "a line of some length\n".repeat(30_000);
     store.outputs("/w", OutputRetention::default()).keep(text, made_by).await.expect("kept");
-    keep_changes(StoreJournal::new(place(), JournalRetention::DEFAULT));
+    keep_changes(StoreJournal::new(location(), JournalRetention::DEFAULT));
 }
 
 fn keep_changes(journal: StoreJournal) {
@@ -247,7 +250,7 @@ async fn a_copy_continues_where_the_store_was() {
         let last = moved.number("SELECT seq FROM event_head").await;
         let events = StoreFeed::new(StoreLocation::new(moved.address.clone()));
         let expected =
-            events.announce(&Announcement::of("test", "s", &json!({}))).await.expect("told");
+            events.announce(&Announcement::of("test", "s", &json!({}))).await.expect("announced");
         assert_eq!(i64::try_from(expected).expect("a number"), last + 1);
         keep_changes(StoreJournal::new(
             StoreLocation::new(moved.address.clone()),

@@ -22,7 +22,7 @@ fn events(store: &Fresh) -> StoreFeed {
 
 async fn announce(events: &StoreFeed, subject: &str, number: u64) -> u64 {
     let body = json!({ "number": number });
-    events.announce(&Announcement::of("test", subject, &body)).await.expect("told")
+    events.announce(&Announcement::of("test", subject, &body)).await.expect("announced")
 }
 
 pub(crate) async fn next(subscription: &mut Box<dyn FeedSubscription>) -> FeedItem {
@@ -49,7 +49,7 @@ async fn events_of_another_process_arrive_in_order_and_complete() {
             subject: Some("ask_1"),
             body: &body,
         };
-        assert_eq!(there.announce(&expected).await.expect("told"), 1);
+        assert_eq!(there.announce(&expected).await.expect("announced"), 1);
         let mut subscription = here.subscribe(0);
         let first = event(&mut subscription).await;
         assert_eq!(

@@ -38,7 +38,10 @@ async fn a_missing_server_is_reported_in_bounded_time() {
         StoreLocation::new(StoreAddress::Postgres("postgres://127.0.0.1:1/x".to_owned())),
         ReplyTiming::Early,
     );
-    assert_eq!(ledger.record(change(1)).await.expect_err("told").kind(), ErrorKind::Unavailable);
+    assert_eq!(
+        ledger.record(change(1)).await.expect_err("reported").kind(),
+        ErrorKind::Unavailable
+    );
 }
 
 #[tokio::test]

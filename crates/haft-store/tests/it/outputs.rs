@@ -264,15 +264,15 @@ async fn a_store_that_cannot_be_written_keeps_texts_in_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("no-folder");
     std::fs::write(&file, "x").expect("written");
-    let place = || StoreLocation::new(StoreAddress::Sqlite(file.join("haft.db")));
-    let outputs = StoreOutputs::new(place(), folder.path(), OutputRetention::default());
+    let location = || StoreLocation::new(StoreAddress::Sqlite(file.join("haft.db")));
+    let outputs = StoreOutputs::new(location(), folder.path(), OutputRetention::default());
     let receipt = outputs.keep("text".into(), made_by("c")).await.expect("kept in memory");
     let note = receipt.note.expect("it is reported");
     assert!(note.starts_with("the output is kept in memory only, until haft exits: "), "{note}");
     assert_eq!(&*outputs.read(&receipt.id).await.expect("from memory"), "text");
     assert_eq!(outputs.find(&receipt.id).await.expect("from memory").lines, 1);
     let brief =
-        StoreOutputs::new(place(), folder.path(), OutputRetention::default()).without_memory();
+        StoreOutputs::new(location(), folder.path(), OutputRetention::default()).without_memory();
     let error = brief.keep("text".into(), made_by("c")).await.expect_err("nowhere");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
@@ -283,7 +283,7 @@ async fn an_output_beyond_the_quota_stays_in_memory() {
         let outputs =
             store.outputs("/w", OutputRetention { bytes: 1000, ..OutputRetention::default() });
         let receipt = outputs.keep("x".repeat(1001), made_by("c")).await.expect("in memory");
-        assert!(receipt.note.expect("told").contains("exceeds the quota of 1000 bytes"));
+        assert!(receipt.note.expect("announced").contains("exceeds the quota of 1000 bytes"));
         assert_eq!(outputs.read(&receipt.id).await.expect("read").len(), 1001);
     }
 }

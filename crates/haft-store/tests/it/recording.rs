@@ -23,8 +23,8 @@ use crate::stores::{Fresh, change, each, read_call};
 
 /// A ledger that keeps results, as another process has it.
 pub(crate) fn keeping(store: &Fresh, retention: OutputRetention) -> StoreLedger {
-    let place = StoreLocation::new(store.address.clone());
-    StoreLedger::keeping_results(place, ReplyTiming::Early, Path::new("/w"), retention)
+    let location = StoreLocation::new(store.address.clone());
+    StoreLedger::keeping_results(location, ReplyTiming::Early, Path::new("/w"), retention)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -106,7 +106,7 @@ async fn a_completed_input_is_found_by_what_was_asked() {
         let input = json!({"last": 1});
         let mut asked = RecordedCall::new("undo", &input);
         assert!(recording.next(asked).await.is_err(), "other tools are not completed");
-        asked.is_completed = true;
+        asked.has_lookup_fields = true;
         assert_eq!(recording.next(asked).await.expect("found").content, "undone");
     }
 }
@@ -192,8 +192,8 @@ async fn an_unknown_session_is_reported_with_the_nearest() {
         let none = recording(&store).await.err().expect("no store");
         assert_eq!(none.kind(), ErrorKind::NotFound);
         store.ledger().record(call(1, "read", json!({}))).await.expect("recorded");
-        let place = StoreLocation::new(store.address.clone());
-        let error = Recording::of_session(place, "t").await.err().expect("none of that name");
+        let location = StoreLocation::new(store.address.clone());
+        let error = Recording::of_session(location, "t").await.err().expect("none of that name");
         assert_eq!(error.kind(), ErrorKind::NotFound);
         let recording = recording(&store).await.expect("there");
         assert_eq!(recording.calls()[0].outcome_status, OutcomeStatus::NotKept);

@@ -63,8 +63,8 @@ async fn a_restarted_server_loses_nothing_and_repeats_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let address = StoreAddress::Postgres(cluster.url());
     let approvals = || {
-        let place = StoreLocation::new(address.clone());
-        Arc::new(StoreApprovals::new(place, &folder.path().join("here"), folder.path()))
+        let location = StoreLocation::new(address.clone());
+        Arc::new(StoreApprovals::new(location, &folder.path().join("here"), folder.path()))
     };
     let events = StoreFeed::new(StoreLocation::new(address.clone()));
     StoreLocation::new(address.clone()).store().await.expect("it is made");
@@ -150,16 +150,16 @@ const SHORT: Duration = Duration::from_secs(3600);
 
 impl AllAreas {
     fn of(address: &StoreAddress) -> Arc<Self> {
-        let place = StoreLocation::new(address.clone());
+        let location = StoreLocation::new(address.clone());
         let workspace = Path::new("/w");
         Arc::new(Self {
-            ledger: StoreLedger::new(place.clone(), ReplyTiming::AfterCommit),
-            journal: StoreJournal::new(place.clone(), JournalRetention::DEFAULT),
-            sessions: StoreSessions::new(place.clone(), workspace),
-            todos: StoreTodos::new(place.clone(), workspace),
-            outputs: StoreOutputs::new(place.clone(), workspace, OutputRetention::default())
+            ledger: StoreLedger::new(location.clone(), ReplyTiming::AfterCommit),
+            journal: StoreJournal::new(location.clone(), JournalRetention::DEFAULT),
+            sessions: StoreSessions::new(location.clone(), workspace),
+            todos: StoreTodos::new(location.clone(), workspace),
+            outputs: StoreOutputs::new(location.clone(), workspace, OutputRetention::default())
                 .without_memory(),
-            leases: StoreLeases::new(place),
+            leases: StoreLeases::new(location),
         })
     }
 

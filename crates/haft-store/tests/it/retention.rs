@@ -37,9 +37,9 @@ fn change(number: u64) -> LedgerEntry {
 
 /// The ledger as another process has it.
 fn ledger(store: &Fresh, bytes: u64) -> Arc<StoreLedger> {
-    let place = StoreLocation::new(store.address.clone());
+    let location = StoreLocation::new(store.address.clone());
     let retention = LedgerRetention { bytes, ..LedgerRetention::default() };
-    let ledger = StoreLedger::new(place, ReplyTiming::AfterCommit);
+    let ledger = StoreLedger::new(location, ReplyTiming::AfterCommit);
     Arc::new(ledger.retaining(retention))
 }
 
@@ -164,11 +164,11 @@ async fn a_recording_counts_its_dropped_calls() {
         for number in 0..40 {
             large.record(read_call(number)).await.expect("recorded");
         }
-        let place = || StoreLocation::new(store.address.clone());
-        assert_eq!(Recording::of_session(place(), "s\u{0}1").await.expect("there").lost(), 0);
+        let location = || StoreLocation::new(store.address.clone());
+        assert_eq!(Recording::of_session(location(), "s\u{0}1").await.expect("there").lost(), 0);
         let opened = ledger(&store, 8_000);
         opened.prune().await.expect("pruned");
-        let recording = Recording::of_session(place(), "s\u{0}1").await.expect("there");
+        let recording = Recording::of_session(location(), "s\u{0}1").await.expect("there");
         let left = recording.calls().len() as u64;
         assert_eq!(recording.lost() + left, 20);
         assert!(recording.lost() > 0);

@@ -147,8 +147,8 @@ impl Fresh {
     }
 
     pub(crate) fn rules(&self, workspace: &str) -> StoreRules {
-        let (place, folder) = (StoreLocation::new(self.address.clone()), self.folder.path());
-        StoreRules::new(place, &folder.join(workspace), &folder.join("state/haft"))
+        let (location, folder) = (StoreLocation::new(self.address.clone()), self.folder.path());
+        StoreRules::new(location, &folder.join(workspace), &folder.join("state/haft"))
     }
 
     pub(crate) fn outputs(&self, workspace: &str, retention: OutputRetention) -> StoreOutputs {

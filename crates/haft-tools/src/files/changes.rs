@@ -1,10 +1,10 @@
-//! `changes`: what file tools changed, from the journal.
+//! `changes`: lists what file tools changed, from the journal.
 
 use std::path::{Path, PathBuf};
 
 use haft_core::{
-    Access, ChangeQuery as RestoredState, JournalChange, JournalEntry, Output, Power, ReadFiles,
-    ReadJournal, ToolError, now_ms,
+    Access, ChangeQuery, JournalChange, JournalEntry, Output, Power, ReadFiles, ReadJournal,
+    ToolError, now_ms,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -13,63 +13,65 @@ use serde_json::json;
 
 use super::history::{
     contents::Contents,
-    select::{ALL, since},
-    words::{ChangedPath, ago, moment, told},
+    display::{ChangedPath, ago, changed_path, time_of},
+    select::{ALL_SESSIONS, since},
 };
 use crate::text::{count, diff};
 
-/// A list shows at most so many files of a change.
-const MOST_FILES: usize = 20;
-/// Lines are counted for at most so many files of a list: each is read.
-const MOST_COUNTED: usize = 100;
-const MOST_DIFF_LINES: usize = 1_000;
+/// Maximum number of files shown for one change in a list.
+const MAX_FILES: usize = 20;
+/// Maximum number of files in a list whose lines are counted: each of them is read.
+const MAX_COUNTED_FILES: usize = 100;
+const MAX_DIFF_LINES: usize = 1_000;
 
-/// What to list.
+/// The changes to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "since": "2h" }))]
-pub struct ChangeQuery {
-    /// Only this change, with the difference it made.
+pub struct ListChanges {
+    /// Only this change, with its diff.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["number"]))]
+    #[schemars(extend("x-refers-to" = "change"))]
     pub change: Option<u64>,
-    /// Only changes of this call.
+    /// Only changes by this call.
     #[serde(default)]
     pub call_id: Option<String>,
-    /// Only changes of this session; `all` or nothing means every session.
+    /// Only changes by this session. Default: `all`, every session.
     #[serde(default)]
+    #[schemars(extend("x-refers-to" = "session"))]
     pub session: Option<String>,
-    /// Only changes since then: `30m`, `2h`, `3d`, or a time with its zone.
+    /// Only changes since this time: `30m`, `2h`, `3d`, or a time with its zone.
     #[serde(default)]
     pub since: Option<String>,
-    /// Only changes of this file, or below this directory.
+    /// Only changes of this file, or of files below this directory.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
     #[schemars(with = "Option<haft_core::PathInput>")]
     pub path: Option<PathBuf>,
-    /// So many changes at most.
-    #[serde(default = "usual_limit")]
+    /// Maximum number of changes.
+    #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 1000))]
     #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
-    /// Only changes with a smaller number: the next page.
+    /// Only changes with a smaller number, to continue a list.
     #[serde(default)]
     pub below: Option<u64>,
 }
 
-fn usual_limit() -> usize {
+fn default_limit() -> usize {
     20
 }
 
-/// What was changed.
+/// Changes of files.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ListedChanges {
     /// Newest first.
     pub changes: Vec<ListedChange>,
-    /// The difference, when one change was asked for.
+    /// The diff, when one change was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// Give this as `below` for more.
+    /// The value of `below` for the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }
@@ -77,31 +79,31 @@ pub struct ListedChanges {
 /// One change.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ListedChange {
-    /// Its number, for `undo`.
+    /// Number of the change, for `undo`.
     pub number: u64,
-    /// When it was made.
+    /// Time of the change.
     pub at: String,
-    /// The tool that made it.
+    /// The tool that made the change.
     pub tool: String,
-    /// The session.
+    /// The session that made the change.
     pub session: String,
-    /// The call.
+    /// The call that made the change.
     pub call_id: String,
-    /// The files, at most 20 of them.
+    /// The changed files, at most 20.
     pub files: Vec<ChangedPath>,
-    /// How many files more.
+    /// Number of further files.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_files: usize,
-    /// Whether it was taken back: all of it, some of it, or nothing.
+    /// Whether the change was undone: fully, partly, or not.
     pub undone: Undone,
-    /// How many files of it are not kept any more.
+    /// Number of files whose earlier content is no longer kept.
     #[serde(skip_serializing_if = "is_zero_u64")]
     pub collected: u64,
     #[serde(skip)]
     ago: String,
 }
 
-/// How much of a change was taken back.
+/// How much of a change was undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Undone {
@@ -110,12 +112,12 @@ pub enum Undone {
     Yes,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires the reference")]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires the reference")]
 fn is_zero_u64(count: &u64) -> bool {
     *count == 0
 }
@@ -123,11 +125,11 @@ fn is_zero_u64(count: &u64) -> bool {
 impl Output for ListedChanges {
     fn text(&self) -> String {
         if self.changes.is_empty() {
-            return "No change is known.".to_owned();
+            return "No changes found.".to_owned();
         }
         let mut lines: Vec<String> = self.changes.iter().map(ListedChange::lines).collect();
         if let Some(next) = self.next {
-            lines.push(format!("There may be more: call again with below = {next}."));
+            lines.push(format!("There may be more: call again with below={next}."));
         }
         if let Some(diff) = &self.diff {
             lines.push(String::new());
@@ -156,13 +158,13 @@ impl ListedChange {
         }
         if self.collected > 0 {
             let files = usize::try_from(self.collected).unwrap_or(usize::MAX);
-            lines.push(format!("    {} not kept any more", count(files, "file")));
+            lines.push(format!("    {} no longer kept", count(files, "file")));
         }
         lines.join("\n")
     }
 }
 
-/// Lists changes.
+/// Lists changes of file tools.
 #[tool(
     idempotent,
     deadline = "60s",
@@ -170,23 +172,23 @@ impl ListedChange {
     profiles(reviewer)
 )]
 pub async fn changes(
-    input: ChangeQuery,
+    input: ListChanges,
     journal: ReadJournal,
     read: ReadFiles,
 ) -> Result<ListedChanges, ToolError> {
-    let wanted = RestoredState {
+    let query = ChangeQuery {
         call_id: input.call_id.clone(),
-        session: input.session.clone().filter(|session| session != ALL),
+        session: input.session.clone().filter(|session| session != ALL_SESSIONS),
         since_ms: input.since.as_deref().map(since).transpose()?.unwrap_or_default(),
         below: input.below,
         numbers: input.change.into_iter().collect(),
         limit: if input.path.is_some() { usize::MAX } else { input.limit },
-        ..RestoredState::default()
+        ..ChangeQuery::default()
     };
-    let found = visible(journal.find(&wanted).await?, input.path.as_deref(), &read);
+    let found = visible(journal.find(&query).await?, input.path.as_deref(), &read);
     if let Some(number) = input.change.filter(|_| found.is_empty()) {
-        return Err(ToolError::not_found(format!("there is no change {number} here"))
-            .hint("list the changes there are by leaving out change"));
+        return Err(ToolError::not_found(format!("change {number} does not exist"))
+            .hint("leave out change to list the existing changes"));
     }
     let next = found.get(input.limit.saturating_sub(1)).map(|change| change.number);
     let mut list = Lister { journal: &journal, read: &read, counted: 0, diff: String::new() };
@@ -194,11 +196,11 @@ pub async fn changes(
     for change in found.iter().take(input.limit) {
         changes.push(list.change(change).await?);
     }
-    let diff = input.change.map(|_| diff::shortened(&list.diff, MOST_DIFF_LINES));
+    let diff = input.change.map(|_| diff::shortened(&list.diff, MAX_DIFF_LINES));
     Ok(ListedChanges { changes, diff, next: next.filter(|_| input.change.is_none()) })
 }
 
-/// Without what rules and secrecy close, and what lies elsewhere.
+/// Removes entries that the permissions do not allow reading or that are not below the given path.
 fn visible(
     mut changes: Vec<JournalChange>,
     below: Option<&Path>,
@@ -228,19 +230,19 @@ struct Lister<'a> {
 impl Lister<'_> {
     async fn change(&mut self, change: &JournalChange) -> Result<ListedChange, ToolError> {
         let mut files = Vec::new();
-        for entry in change.entries.iter().take(MOST_FILES) {
+        for entry in change.entries.iter().take(MAX_FILES) {
             files.push(self.file(entry).await?);
         }
         let undone = change.entries.iter().filter(|entry| entry.undone_by.is_some()).count();
         Ok(ListedChange {
             number: change.number,
-            at: moment(change.at_ms),
+            at: time_of(change.at_ms),
             ago: ago(change.at_ms, now_ms()),
             tool: change.tool.clone(),
             session: change.session.clone(),
             call_id: change.call_id.clone(),
             files,
-            more_files: change.entries.len().saturating_sub(MOST_FILES),
+            more_files: change.entries.len().saturating_sub(MAX_FILES),
             undone: match undone {
                 0 => Undone::No,
                 all if all == change.entries.len() => Undone::Yes,
@@ -255,14 +257,15 @@ impl Lister<'_> {
             return Ok(ChangedPath::moved(&entry.path, from));
         }
         self.counted += 1;
-        if self.counted > MOST_COUNTED {
+        if self.counted > MAX_COUNTED_FILES {
             return Ok(ChangedPath::new(&entry.path, &entry.before, &entry.after));
         }
         let mut contents = Contents::default();
         contents.fetch(&entry.before, self.journal).await?;
-        // What was put there is kept only if it was changed again; else it is still on the disk.
+        // The journal has the new content only if the file changed again; else it is on the disk.
         contents.fetch(&entry.after, self.journal).await?;
-        let (file, diff) = told(&contents, &entry.path, &entry.before, &entry.after, self.read);
+        let (file, diff) =
+            changed_path(&contents, &entry.path, &entry.before, &entry.after, self.read);
         self.diff.push_str(&diff);
         Ok(file)
     }

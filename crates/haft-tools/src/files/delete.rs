@@ -1,4 +1,4 @@
-//! `delete`: a file, link or directory goes.
+//! `delete`: deletes a file, link or directory.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What to delete.
+/// The path to delete.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "path": "target/tmp", "recursive": true }))]
@@ -17,30 +17,33 @@ pub struct Delete {
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
-    /// Also a directory that is not empty, with all it holds.
+    /// Also delete a directory that is not empty, with everything below it.
     #[serde(default)]
     #[schemars(extend("x-short" = "r"))]
     pub recursive: bool,
-    /// Do not keep what goes, so that `undo` cannot bring it back: for what is too large to be kept.
+    /// Do not keep the content, so that `undo` cannot restore it: for content too large to keep.
     #[serde(default)]
     pub without_undo: bool,
 }
 
-/// What was deleted.
+/// The deleted path.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Deleted {
     /// The path.
     pub path: String,
-    /// How many files, links and directories went.
+    /// Number of deleted files, links and directories.
     pub entries: u64,
-    /// False when it was not kept, so that `undo` cannot bring it back.
+    /// False when the content was not kept, so that `undo` cannot restore it.
     pub undoable: bool,
 }
 
 impl Output for Deleted {
     fn text(&self) -> String {
-        let kept =
-            if self.undoable { "" } else { " It is not kept, so undo cannot bring it back." };
+        let kept = if self.undoable {
+            ""
+        } else {
+            " The content was not kept, so undo cannot restore it."
+        };
         match self.entries {
             1 => format!("Deleted {}.{kept}", self.path),
             entries => format!("Deleted {} ({entries} entries).{kept}", self.path),

@@ -1,4 +1,4 @@
-//! A text file that is about to change: its content, how it is written, and the change as people and models see it.
+//! A text file to be changed: its content, its encoding, and the change as a diff.
 
 use std::path::{Path, PathBuf};
 
@@ -13,28 +13,28 @@ use serde::Serialize;
 
 use crate::text::{
     diff,
-    encoding::{Form, Text},
+    encoding::{Text, TextEncoding},
 };
 
-/// A diff in an answer has at most so many lines: it tells what happened, the file tells the rest.
-const MOST_DIFF_LINES: usize = 200;
-/// A person who is asked may see more.
-const MOST_PREVIEW_LINES: usize = 2_000;
+/// Maximum number of diff lines in a result; the file itself has the rest.
+const MAX_DIFF_LINES: usize = 200;
+/// Maximum number of diff lines in a preview for an approver.
+const MAX_PREVIEW_LINES: usize = 2_000;
 
-/// A file's text and state.
-pub(crate) struct Document {
-    /// The real path, in words.
+/// The text and state of a file.
+pub(crate) struct EditableFile {
+    /// The real path, for display.
     pub(crate) path: String,
     pub(crate) text: String,
-    form: Form,
+    form: TextEncoding,
     version: Version,
 }
 
-impl Document {
-    /// Reads an open file. `expected` is the version that the caller decided on.
+impl EditableFile {
+    /// Reads an open file. `expected` is the version that the caller has seen.
     ///
     /// # Errors
-    /// Of kind `conflict` when the file is in another state, `unsupported` when it is no text.
+    /// `conflict` when the file has another version, `unsupported` when it is not text.
     pub(crate) fn read(file: &dyn OpenFile, expected: Option<&str>) -> Result<Self, ToolError> {
         let facts = file.metadata();
         let bytes = file.read_whole()?;
@@ -48,10 +48,10 @@ impl Document {
         })
     }
 
-    /// Reads the file of a target that must be there and may be read.
+    /// Reads the file of a target, which must exist and be readable.
     ///
     /// # Errors
-    /// Of kind `not_found` when there is none.
+    /// `not_found` when the file does not exist.
     pub(crate) fn of_target(
         target: &ChangeTarget,
         read: &ReadFiles,
@@ -61,7 +61,7 @@ impl Document {
         match &target.current {
             CurrentState::File(file) => Self::read(&**file, expected),
             CurrentState::Directory => Err(is_directory(&target.path)),
-            // The disk knows the near names.
+            // Opening the missing file returns the error that names similar paths.
             CurrentState::Missing => match read.open_file(&target.path) {
                 Ok(file) => Self::read(&*file, expected),
                 Err(error) => Err(error),
@@ -69,30 +69,30 @@ impl Document {
         }
     }
 
-    /// The same file with another text, as bytes, and what is to be said about it.
+    /// Encodes another text for the same file, and describes the change.
     ///
     /// # Errors
-    /// Of kind `unsupported` when the file's encoding does not have a character.
-    pub(crate) fn rewritten(&self, text: &str) -> Result<(Content, Changed), ToolError> {
+    /// `unsupported` when the encoding of the file has no code for a character.
+    pub(crate) fn rewritten(&self, text: &str) -> Result<(Content, FileChangeReport), ToolError> {
         let bytes = Content::from(encode(&self.path, self.form, text)?);
         let change = diff::unified(&self.path, &self.text, text);
-        let changed = Changed {
+        let changed = FileChangeReport {
             path: self.path.clone(),
             version: bytes.version().to_string(),
             previous_version: Some(self.version.to_string()),
             added: change.added,
             removed: change.removed,
-            diff: diff::shortened(&change.diff, MOST_DIFF_LINES),
+            diff: diff::shortened(&change.diff, MAX_DIFF_LINES),
         };
         Ok((bytes, changed))
     }
 
-    /// The change as a person sees it before agreeing.
+    /// Returns the diff that an approver sees.
     pub(crate) fn preview(&self, text: &str) -> String {
         preview(&self.path, &self.text, text)
     }
 
-    pub(crate) fn form(&self) -> Form {
+    pub(crate) fn form(&self) -> TextEncoding {
         self.form
     }
 
@@ -101,34 +101,34 @@ impl Document {
     }
 }
 
-/// The change of a file as a person sees it before agreeing.
+/// Returns the diff of one file that an approver sees.
 pub(crate) fn preview(path: &str, old: &str, new: &str) -> String {
-    diff::shortened(&diff::unified(path, old, new).diff, MOST_PREVIEW_LINES)
+    diff::shortened(&diff::unified(path, old, new).diff, MAX_PREVIEW_LINES)
 }
 
-/// What became of one file.
+/// The change of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Changed {
+pub struct FileChangeReport {
     /// The file, relative to the workspace.
     pub path: String,
-    /// The tag of its new content, for `expected_version`.
+    /// Version tag of the new content, for `expected_version`.
     pub version: String,
-    /// The tag of the content it had before; absent when it is new.
+    /// Version tag of the previous content; absent for a new file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_version: Option<String>,
     /// Lines added.
     pub added: usize,
     /// Lines removed.
     pub removed: usize,
-    /// The change as a unified diff, shortened when it is long.
+    /// The change as a unified diff, truncated when it is long.
     pub diff: String,
 }
 
-/// Changes one file. `plan` sees what is there and says what it is to hold, or nothing to leave it as it is, and what
-/// to answer.
+/// Changes one file. `plan` gets the current file and returns its new content, or `None` to leave
+/// it unchanged, and the result.
 ///
 /// # Errors
-/// The plan's own, or what hindered the change; then the file is as before.
+/// The error of `plan`, or of the change; then the file is unchanged.
 pub(crate) fn change_one<T>(
     write: &WriteFiles,
     path: &PathBuf,
@@ -146,37 +146,39 @@ pub(crate) fn change_one<T>(
     answer.ok_or_else(|| ToolError::internal("the change was not planned"))
 }
 
-/// The bytes of a text in a file's own encoding.
+/// Encodes a text in the encoding of a file.
 ///
 /// # Errors
-/// Of kind `unsupported` when the encoding does not have a character, or would not be recognised in these bytes.
-pub(crate) fn encode(path: &str, form: Form, text: &str) -> Result<Vec<u8>, ToolError> {
+/// `unsupported` when the encoding has no code for a character, or when the bytes would not be
+/// recognised as this encoding.
+pub(crate) fn encode(path: &str, form: TextEncoding, text: &str) -> Result<Vec<u8>, ToolError> {
     let unsupported = |message: String, hint: &str| {
         ToolError::new(ErrorKind::Unsupported, message).hint(format!("{hint}; nothing was changed"))
     };
     let name = form.name();
-    let bytes = form.encode(text).map_err(|problem| {
-        let (character, line, number) =
-            (problem.character, problem.line, u32::from(problem.character));
+    let bytes = form.encode(text).map_err(|error| {
+        let (character, line, number) = (error.character, error.line, u32::from(error.character));
         let message = format!(
-            "`{path}` is written in {name}, which has no `{character}` (U+{number:04X}, line {line} of the new text)"
+            "`{path}` has the encoding {name}, which has no `{character}` (U+{number:04X}, line {line} of the new text)"
         );
-        unsupported(message, "write it without this character")
+        unsupported(message, "leave out this character")
     })?;
-    // Without a mark only the bytes tell the encoding, and the next reader would take them for something else.
-    let is_told = form.is_told_by_itself() || Text::decode(&bytes).is_some_and(|t| t.text == text);
-    if is_told {
+    // Without a byte order mark only the bytes show the encoding, and a reader could guess wrong.
+    let is_recognised =
+        form.is_self_describing() || Text::decode(&bytes).is_some_and(|t| t.text == text);
+    if is_recognised {
         return Ok(bytes);
     }
     let message =
-        format!("`{path}` is written in {name}, which could not be recognised in the new text");
-    Err(unsupported(message, "convert the file to UTF-8 first, or delete it and write it anew"))
+        format!("`{path}` has the encoding {name}, which could not be recognised in the new text");
+    Err(unsupported(message, "convert the file to UTF-8 first, or delete it and write it again"))
 }
 
-/// The version of a file's content, if that is the state that the caller decided on. Hashed once: the files are long, at times.
+/// Returns the version of a file's content if it is the expected one. The content is hashed only
+/// once, because files can be long.
 ///
 /// # Errors
-/// Of kind `conflict` when it is not.
+/// `conflict` when the version differs.
 pub(crate) fn checked_version(
     facts: &FileMetadata,
     bytes: &[u8],
@@ -185,23 +187,23 @@ pub(crate) fn checked_version(
     let version = Version::of_content(bytes);
     let Some(expected) = expected else { return Ok(version) };
     let expected: Version = expected.parse().map_err(|_| {
-        let message =
-            format!("expected_version: `{expected}` is no version of `{}`", facts.path.display());
+        let message = format!(
+            "expected_version: `{expected}` is not a version of `{}`",
+            facts.path.display()
+        );
         ToolError::input(message)
-            .hint("take the version from the answer of read, stat or the last change")
+            .hint("use the version that read, stat or the last change returned")
     })?;
     if expected == version || expected.fits(facts, bytes) {
         return Ok(version);
     }
-    let message = format!(
-        "`{}` is in version {version}, not in the expected {expected}",
-        facts.path.display()
-    );
-    Err(ToolError::conflict(message).hint("read it again, then decide on the change anew"))
+    let message =
+        format!("`{}` has version {version}, not the expected {expected}", facts.path.display());
+    Err(ToolError::conflict(message).hint("read it again and adapt the change"))
 }
 
 pub(crate) fn not_text(path: &Path) -> ToolError {
     let message = format!("`{}` is a binary file", path.display());
     ToolError::new(ErrorKind::Unsupported, message)
-        .hint("only text is edited; use a program that knows the format")
+        .hint("only text can be edited; use a program that knows the format")
 }

@@ -1,4 +1,4 @@
-//! `edit_lines`: lines of a file by their numbers. The rules are in `text/line_patches.rs`.
+//! `edit_lines`: changes lines of a file by number. The rules are in `text/line_patches.rs`.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::document::{Changed, Document, change_one};
+use super::document::{EditableFile, FileChangeReport, change_one};
 use crate::text::{
     count,
     line_patches::{self, LinePatch},
 };
 
-/// Which lines to change.
+/// The file and the line patches.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({
@@ -27,33 +27,33 @@ pub struct EditLines {
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
-    /// The changes. All line numbers are those of the file as it is now; ranges may not overlap.
+    /// The patches. All line numbers refer to the current file; ranges may not overlap.
     #[schemars(length(min = 1, max = 1000), extend("x-aliases" = ["edits"]))]
     pub patches: Vec<LinePatch>,
-    /// The version that the line numbers are of, as `read` told it.
+    /// The version that the line numbers refer to, from `read`.
     #[schemars(extend("x-aliases" = ["expectedVersion", "version"]))]
     pub expected_version: String,
 }
 
-/// What was changed.
+/// The edit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct EditedLines {
-    /// The change.
+    /// The change of the file.
     #[serde(flatten)]
-    pub change: Changed,
-    /// How many patches were applied: all of them.
+    pub change: FileChangeReport,
+    /// Number of applied patches: all of them.
     pub applied: usize,
 }
 
 impl Output for EditedLines {
     fn text(&self) -> String {
-        let Changed { path, version, diff, .. } = &self.change;
+        let FileChangeReport { path, version, diff, .. } = &self.change;
         let applied = count(self.applied, "patch");
         format!("Edited {path} ({applied}), version {version}.\n{diff}")
     }
 
     fn title(&self) -> Option<String> {
-        let Changed { path, added, removed, .. } = &self.change;
+        let FileChangeReport { path, added, removed, .. } = &self.change;
         Some(format!("Edit {path} (+{added} -{removed})"))
     }
 }
@@ -62,7 +62,7 @@ impl Output for EditedLines {
 #[tool(
     deadline = "60s",
     access = |input| vec![Access::Read(input.path.clone()), Access::Write(input.path.clone())],
-    preview = foreseen,
+    preview = preview_change,
     profiles(mcp)
 )]
 pub async fn edit_lines(
@@ -71,29 +71,29 @@ pub async fn edit_lines(
     write: WriteFiles,
 ) -> Result<EditedLines, ToolError> {
     change_one(&write, &input.path, |target| {
-        let document = Document::of_target(target, &read, Some(&input.expected_version))?;
+        let document = EditableFile::of_target(target, &read, Some(&input.expected_version))?;
         let text = patched(&document, &input)?;
         let (bytes, change) = document.rewritten(&text)?;
         Ok((Some(bytes), EditedLines { change, applied: input.patches.len() }))
     })
 }
 
-fn patched(document: &Document, input: &EditLines) -> Result<String, ToolError> {
+fn patched(document: &EditableFile, input: &EditLines) -> Result<String, ToolError> {
     let text = line_patches::apply(&document.text, &input.patches).map_err(|problems| {
         let message = format!("`{}` was not changed: {}", document.path, problems.join("; "));
-        ToolError::input(message).hint("mend the patches that are named and send all of them again")
+        ToolError::input(message).hint("fix the named patches and send all patches again")
     })?;
     if text == document.text {
         let path = &document.path;
-        let message = format!("nothing would change in `{path}`: these lines are there already");
+        let message = format!("nothing would change in `{path}`: it already has these lines");
         return Err(ToolError::input(message)
-            .hint("if the lines are as they should be, go on; otherwise give other content"));
+            .hint("if the lines are correct, continue; otherwise give other content"));
     }
     Ok(text)
 }
 
-fn foreseen(input: EditLines, read: ReadFiles, _write: WriteFiles) -> Option<String> {
+fn preview_change(input: EditLines, read: ReadFiles, _write: WriteFiles) -> Option<String> {
     let file = read.open_file(&input.path).ok()?;
-    let document = Document::read(&*file, Some(&input.expected_version)).ok()?;
+    let document = EditableFile::read(&*file, Some(&input.expected_version)).ok()?;
     Some(document.preview(&patched(&document, &input).ok()?))
 }

@@ -1,4 +1,4 @@
-//! `glob`: files by their paths.
+//! `glob`: finds files by path.
 
 use std::path::PathBuf;
 
@@ -18,58 +18,58 @@ use super::{
 };
 use crate::text::count;
 
-const LIMIT: usize = 100;
-const MOST: usize = 1_000;
+const DEFAULT_LIMIT: usize = 100;
+const MAX_LIMIT: usize = 1_000;
 
-/// Which files.
+/// The pattern, and where to look.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "pattern": "*.rs", "path": "src" }))]
-pub struct Glob {
+pub struct GlobInput {
     /// A glob such as `*.rs` or `src/**/*.{ts,tsx}`.
     #[schemars(length(min = 1, max = 4096), extend("x-aliases" = ["glob", "glob_pattern", "query"]))]
     pub pattern: String,
-    /// The directory to look in, relative to the workspace; the workspace itself when left out.
+    /// The directory to search, relative to the workspace. Default: the workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["directory", "dir", "file_path", "filePath"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
-    /// The most files to show.
-    #[serde(default = "limit")]
-    #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["max_results", "maxResults", "head_limit"]))]
+    /// Maximum number of files to show.
+    #[serde(default = "default_limit")]
+    #[schemars(range(min = 1, max = MAX_LIMIT), extend("x-aliases" = ["max_results", "maxResults", "head_limit"]))]
     #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// The first file to show, counted from 1; the answer to one page names the offset of the next.
     #[serde(default = "page::first")]
     #[schemars(range(min = 1))]
     pub offset: usize,
-    /// Find files that .gitignore and .ignore files name, too.
+    /// Also find files that .gitignore and .ignore files name.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
     #[schemars(extend("x-short" = "u"))]
     pub ignored: bool,
 }
 
-fn limit() -> usize {
-    LIMIT
+fn default_limit() -> usize {
+    DEFAULT_LIMIT
 }
 
-/// The files that fit.
+/// The matching files.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub struct Found {
+pub struct GlobMatches {
     /// Relative to the workspace, newest first.
     #[schemars(extend("x-in-content" = true))]
     pub paths: Vec<String>,
-    /// How many fit in all.
+    /// Number of all matching files.
     pub total: usize,
-    /// There are more than are shown.
+    /// There are more matching files than shown.
     pub has_more: bool,
     /// The offset to go on with; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// False when the walk was stopped before its end.
+    /// False when the search stopped before its end.
     pub is_complete: bool,
-    /// How many directories could not be read.
+    /// Number of directories that could not be read.
     pub unreadable: usize,
     #[serde(skip)]
     pattern: String,
@@ -81,7 +81,7 @@ pub struct Found {
     offset: usize,
 }
 
-impl Output for Found {
+impl Output for GlobMatches {
     fn text(&self) -> String {
         let mut text = self.paths.join("\n");
         if !text.is_empty() {
@@ -95,7 +95,7 @@ impl Output for Found {
     }
 }
 
-impl Found {
+impl GlobMatches {
     fn of(found: &FoundFiles, query: &FindFiles) -> Self {
         let mut bytes = 0;
         let fits = |path: &String| {
@@ -126,7 +126,7 @@ impl Found {
         let Self { pattern, path, total, .. } = self;
         let all = count(*total, "file");
         if !self.is_complete {
-            return format!("partial: {all} found before the walk was stopped");
+            return format!("partial: {all} found before the search was stopped");
         }
         if *total > 0 && self.paths.is_empty() {
             return format!("offset={} is behind the last of {all}", self.offset);
@@ -141,13 +141,14 @@ impl Found {
         if *total > 0 {
             return format!("{all}, newest first");
         }
-        let more = if self.ignored { "" } else { "; ignored files were left out" };
-        format!("no file fits `{pattern}` below `{path}`{more}")
+        let more = if self.ignored { "" } else { "; ignored files were not searched" };
+        format!("no file matches `{pattern}` below `{path}`{more}")
     }
 }
 
-impl Glob {
-    /// A pattern may begin with the name of a root, `@lib/*.rs`: then that is where to look.
+impl GlobInput {
+    /// Returns the directory to search. A pattern may begin with the name of a root, as in
+    /// `@lib/*.rs`; then it is that root.
     fn start(&self) -> PathBuf {
         self.named_root().map_or_else(|| self.path.clone(), |(root, _)| PathBuf::from(root))
     }
@@ -172,7 +173,7 @@ impl Glob {
     }
 }
 
-/// Of an absolute pattern the directory that is named in full, and the rest.
+/// Splits an absolute pattern into the directory without wildcards and the rest.
 fn split_absolute(pattern: &str) -> Option<(&str, &str)> {
     let plain = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
     let (plain, _) = pattern.split_at_checked(plain)?;
@@ -181,18 +182,22 @@ fn split_absolute(pattern: &str) -> Option<(&str, &str)> {
     (above.starts_with('/') && !rest.is_empty()).then_some((above, rest))
 }
 
-/// Finds files.
+/// Finds files by path.
 #[tool(
     idempotent,
     deadline = "60s",
     access = |input| vec![Access::Read(input.start())],
     profiles(mcp, researcher, reviewer)
 )]
-pub async fn glob(input: Glob, files: ReadFiles, cancel: Cancel) -> Result<Found, ToolError> {
+pub async fn glob(
+    input: GlobInput,
+    files: ReadFiles,
+    cancel: Cancel,
+) -> Result<GlobMatches, ToolError> {
     spawn_blocking(move || {
         let query = input.query(&files);
         let found = files.find(&query, &|| cancel.is_cancelled())?;
-        Ok(Found::of(&found, &query))
+        Ok(GlobMatches::of(&found, &query))
     })
     .await
 }
@@ -218,7 +223,7 @@ mod tests {
     fn check_from(skip: usize, found: &FoundFiles, expected: &str) {
         let (path, pattern) = ("a".into(), "*.x".into());
         let query = FindFiles { path, pattern, skip, limit: 2, ignored: false };
-        assert_eq!(Found::of(found, &query).text(), expected);
+        assert_eq!(GlobMatches::of(found, &query).text(), expected);
     }
 
     #[test]
@@ -230,7 +235,7 @@ mod tests {
         check_from(12, &found(&[], 12), "[offset=13 is behind the last of 12 files]");
         let long = "x".repeat(PAGE_BYTES - 10);
         let paths = [&*long, "b.x", "123456789", "c.x"];
-        let listed = Found::of(
+        let listed = GlobMatches::of(
             &found(&paths, 4),
             &FindFiles { path: "a".into(), pattern: "*".into(), skip: 0, limit: 9, ignored: false },
         );
@@ -238,21 +243,21 @@ mod tests {
     }
 
     #[test]
-    fn paths_stand_one_a_line_with_a_count_at_the_end() {
+    fn paths_are_one_a_line_with_a_count_at_the_end() {
         check(&found(&["b.x", "a\n.x"], 2), "b.x\na\\n.x\n[2 files, newest first]");
         let cut =
             "b.x\nc.x\n[files 1-2 of 12, newest first; next: offset=3, or narrow the pattern]";
         check(&found(&["b.x", "c.x"], 12), cut);
-        check(&found(&[], 0), "[no file fits `*.x` below `a`; ignored files were left out]");
+        check(&found(&[], 0), "[no file matches `*.x` below `a`; ignored files were not searched]");
         let partial = FoundFiles { is_complete: false, unreadable: 1, ..found(&["b.x"], 1) };
-        let told =
-            "b.x\n[partial: 1 file found before the walk was stopped; 1 path could not be read]";
-        check(&partial, told);
+        let expected =
+            "b.x\n[partial: 1 file found before the search was stopped; 1 path could not be read]";
+        check(&partial, expected);
     }
 
     #[test]
-    fn a_pattern_may_name_where_to_look() {
-        let glob = |pattern: &str, path: &str| Glob {
+    fn a_pattern_may_name_the_directory_to_search() {
+        let glob = |pattern: &str, path: &str| GlobInput {
             pattern: pattern.into(),
             path: path.into(),
             limit: 1,

@@ -1,4 +1,4 @@
-//! `grep`: lines that match a pattern.
+//! `grep`: finds lines that match a pattern.
 
 use std::path::PathBuf;
 
@@ -18,12 +18,12 @@ use super::{
 };
 use crate::text::count;
 
-const RESULTS: usize = 100;
-const MOST: usize = 2_000;
-/// A hundred such lines are about what a model is shown at once.
+const DEFAULT_RESULTS: usize = 100;
+const MAX_RESULTS: usize = 2_000;
+/// One result shows about a hundred lines of this length.
 const LINE_CHARS: usize = 500;
 
-/// What to search for, and where.
+/// The pattern, and where to search.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "pattern": "fn main", "path": "src", "include": "*.rs", "context": 2 }))]
@@ -31,12 +31,12 @@ pub struct Grep {
     /// A regular expression, or plain text when literal is set.
     #[schemars(length(min = 1, max = 10_000), extend("x-aliases" = ["query", "regex", "search"]))]
     pub pattern: String,
-    /// The file or directory to search, relative to the workspace; the workspace itself when left out.
+    /// The file or directory to search, relative to the workspace. Default: the workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "directory", "dir", "file"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
-    /// Only files that fit this glob; several are separated by commas.
+    /// Only files that match this glob; separate several with commas.
     #[serde(default)]
     #[schemars(length(max = 4096), extend("x-aliases" = ["glob", "file_pattern", "filePattern", "files"]))]
     #[schemars(extend("x-short" = "g"))]
@@ -46,12 +46,12 @@ pub struct Grep {
     #[schemars(extend("x-aliases" = ["fixed_strings", "is_literal", "-F"]))]
     #[schemars(extend("x-short" = "F"))]
     pub literal: bool,
-    /// Upper and lower case are the same.
+    /// Ignore case.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["ignore_case", "ignoreCase", "caseInsensitive", "-i"]))]
     #[schemars(extend("x-short" = "i"))]
     pub case_insensitive: bool,
-    /// How many lines to show before and after each match.
+    /// Number of lines to show before and after each match.
     #[serde(default)]
     #[schemars(range(max = 20), extend("x-aliases" = ["context_lines", "contextLines", "-C"]))]
     #[schemars(extend("x-short" = "C"))]
@@ -61,46 +61,46 @@ pub struct Grep {
     #[schemars(extend("x-aliases" = ["multi_line", "-U"]))]
     #[schemars(extend("x-short" = "U"))]
     pub multiline: bool,
-    /// The most matching lines to show.
-    #[serde(default = "results")]
-    #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["limit", "head_limit", "maxResults", "max_count"]))]
+    /// Maximum number of matching lines to show.
+    #[serde(default = "default_results")]
+    #[schemars(range(min = 1, max = MAX_RESULTS), extend("x-aliases" = ["limit", "head_limit", "maxResults", "max_count"]))]
     #[schemars(extend("x-short" = "m"))]
     pub max_results: usize,
     /// The first matching line to show, counted from 1; the answer to one page names the offset of the next.
     #[serde(default = "page::first")]
     #[schemars(range(min = 1))]
     pub offset: usize,
-    /// Search files that .gitignore and .ignore files name, too.
+    /// Also search files that .gitignore and .ignore files name.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
     #[schemars(extend("x-short" = "u"))]
     pub ignored: bool,
 }
 
-fn results() -> usize {
-    RESULTS
+fn default_results() -> usize {
+    DEFAULT_RESULTS
 }
 
-/// The lines that match.
+/// The matching lines.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub struct Matches {
+pub struct GrepMatches {
     /// Sorted by path.
     #[schemars(extend("x-in-content" = true))]
     pub files: Vec<FileLines>,
-    /// How many matching lines are shown.
+    /// Number of matching lines shown.
     pub matches: usize,
-    /// There are more matching lines than are shown.
+    /// There are more matching lines than shown.
     pub has_more: bool,
     /// The offset to go on with; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
     /// False when the search was stopped before its end, or could not search some files.
     pub is_complete: bool,
-    /// How many files were searched.
+    /// Number of files searched.
     pub searched: usize,
-    /// How many of them are binary, so that nothing of them is shown.
+    /// Number of binary files among them, of which nothing is shown.
     pub binary: usize,
-    /// How many files and directories could not be read.
+    /// Number of files and directories that could not be read.
     pub unreadable: usize,
     /// Files that were not searched to their end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -113,21 +113,21 @@ pub struct Matches {
     is_multiline: bool,
 }
 
-/// The lines of one file.
+/// The matching lines of one file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FileLines {
     /// Relative to the workspace.
     pub path: String,
     /// In order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<GrepLine>,
 }
 
-/// A line.
+/// A line of a file.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Line {
-    /// Its number, counted from 1.
+pub struct GrepLine {
+    /// GrepLine number, counted from 1.
     pub line: u64,
-    /// Without its ending.
+    /// Text without the line ending.
     pub text: String,
     /// A line of context, which does not match.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -137,7 +137,7 @@ pub struct Line {
     pub is_cut: bool,
 }
 
-impl Output for Matches {
+impl Output for GrepMatches {
     fn text(&self) -> String {
         let mut groups: Vec<String> = self.files.iter().map(FileLines::text).collect();
         groups.push(format!("[{}{}]", self.footer(), unreadable(self.unreadable)));
@@ -151,7 +151,7 @@ impl Output for Matches {
 
 impl FileLines {
     fn of(file: FileMatches) -> Self {
-        let line = |line: MatchLine| Line {
+        let line = |line: MatchLine| GrepLine {
             line: line.number,
             text: line.text,
             is_context: !line.is_match,
@@ -161,7 +161,7 @@ impl FileLines {
     }
 
     fn text(&self) -> String {
-        // Between groups of lines with context stands a mark: they do not follow each other.
+        // A separator marks lines with context that are not adjacent.
         let has_context = self.lines.iter().any(|line| line.is_context);
         let mut lines = Vec::new();
         let mut next = None;
@@ -178,7 +178,7 @@ impl FileLines {
     }
 }
 
-impl Matches {
+impl GrepMatches {
     fn of(searched: SearchResult, query: &SearchFiles) -> Self {
         let mut found = Self {
             files: searched.files.into_iter().map(FileLines::of).collect(),
@@ -195,7 +195,7 @@ impl Matches {
             is_multiline: query.is_multiline,
         };
         // Who asks for a longer page than usual gets it; what is not shown of it is kept.
-        if query.skip > 0 || query.limit <= RESULTS {
+        if query.skip > 0 || query.limit <= DEFAULT_RESULTS {
             found.keep_page(query.context as u64);
         }
         if found.has_more && found.matches > 0 {
@@ -229,7 +229,7 @@ impl Matches {
         if let Some(FileLines { lines, .. }) = self.files.last_mut() {
             lines.truncate(at);
             // What comes before the next match belongs to the next page.
-            let is_later = |line: &Line| line.is_context && line.line > last + context;
+            let is_later = |line: &GrepLine| line.is_context && line.line > last + context;
             let kept = lines.iter().rev().take_while(|line| is_later(line)).count();
             lines.truncate(at - kept);
         }
@@ -271,7 +271,7 @@ impl Matches {
     }
 }
 
-impl Matches {
+impl GrepMatches {
     /// Names what was not searched, and why.
     fn unsearched_footer(&self, matches: &str) -> String {
         let named = self.unsearched.join(", ");
@@ -285,7 +285,7 @@ impl Matches {
     }
 }
 
-/// Searches files.
+/// Searches file content.
 #[tool(
     idempotent,
     deadline = "60s",
@@ -293,7 +293,7 @@ impl Matches {
     variables(line_chars = LINE_CHARS),
     profiles(mcp, researcher, reviewer)
 )]
-pub async fn grep(input: Grep, files: ReadFiles, cancel: Cancel) -> Result<Matches, ToolError> {
+pub async fn grep(input: Grep, files: ReadFiles, cancel: Cancel) -> Result<GrepMatches, ToolError> {
     let query = SearchFiles {
         path: input.path,
         pattern: input.pattern,
@@ -309,7 +309,7 @@ pub async fn grep(input: Grep, files: ReadFiles, cancel: Cancel) -> Result<Match
     };
     spawn_blocking(move || {
         let searched = files.search(&query, &|| cancel.is_cancelled())?;
-        Ok(Matches::of(searched, &query))
+        Ok(GrepMatches::of(searched, &query))
     })
     .await
 }
@@ -351,7 +351,7 @@ mod tests {
 
     #[track_caller]
     fn check(searched: SearchResult, expected: &str) {
-        assert_eq!(Matches::of(searched, &query(2)).text(), expected);
+        assert_eq!(GrepMatches::of(searched, &query(2)).text(), expected);
     }
 
     #[test]
@@ -367,14 +367,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_line_and_a_strange_path_are_marked() {
+    fn truncated_lines_and_paths_with_control_characters_are_marked() {
         let mut found = searched(&[("a\n:1: b", &[(1, true)])]);
         found.files[0].lines[0].is_truncated = true;
         check(found, "a\\n:1: b:1: text 1 […]\n\n[1 match in 1 file]");
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn the_footer_names_what_is_missing() {
         check(searched(&[]), "[no line matches; 9 files searched]");
         check(
             SearchResult { binary: 2, unreadable: 1, ..searched(&[]) },
@@ -386,13 +386,14 @@ mod tests {
             "a:1: text 1\n\n[partial: 1 match, stopped before all files were searched (9 files were)]",
         );
         let more = SearchResult { has_more: true, ..one.clone() };
-        let text = Matches::of(more.clone(), &query(2)).text();
+        let text = GrepMatches::of(more.clone(), &query(2)).text();
         let advice =
             "[match 1, there are more; next: offset=2, or narrow the pattern or give include]";
         assert!(text.ends_with(advice), "{text}");
         let unsearched = vec!["big.json".into(), "b".into()];
         let text =
-            Matches::of(SearchResult { unsearched, is_complete: false, ..one }, &query(2)).text();
+            GrepMatches::of(SearchResult { unsearched, is_complete: false, ..one }, &query(2))
+                .text();
         let named = "[partial: 1 match, but not searched to the end: big.json, b (";
         assert!(text.contains(named), "{text}");
     }
@@ -405,8 +406,8 @@ mod tests {
             line.text = "x".repeat(480);
         }
         let whole = found.matches;
-        let query = SearchFiles { skip: 10, context: 1, ..query(RESULTS) };
-        let page = Matches::of(found, &query);
+        let query = SearchFiles { skip: 10, context: 1, ..query(DEFAULT_RESULTS) };
+        let page = GrepMatches::of(found, &query);
         assert!(page.text().len() <= PAGE_BYTES + 200, "{}", page.text().len());
         assert!(page.has_more && page.matches < whole);
         assert_eq!(page.next_offset, Some(11 + page.matches));
@@ -415,7 +416,7 @@ mod tests {
         let last = page.files.last().and_then(|file| file.lines.last()).expect("a line");
         assert_ne!(last.line % 3, 1, "the context before a match goes with it");
         let end = SearchFiles { skip: 10, ..query.clone() };
-        let last = Matches::of(searched(&[("a", &[(1, true)])]), &end).text();
+        let last = GrepMatches::of(searched(&[("a", &[(1, true)])]), &end).text();
         assert!(last.ends_with("[match 11, the last]"), "{last}");
     }
 }

@@ -1,9 +1,9 @@
-//! What `undo`, `redo` and `changes` share: finding changes in the journal, working out what taking them back means, doing
-//! it, and the words for it.
+//! Shared code of `undo`, `redo` and `changes`: selecting changes in the journal, planning how to
+//! revert them, carrying out the plan, and describing it.
 
 pub(crate) mod carry_out;
 pub(crate) mod contents;
+pub(crate) mod display;
 pub(crate) mod plan;
 pub(crate) mod select;
 pub(crate) mod undoing;
-pub(crate) mod words;

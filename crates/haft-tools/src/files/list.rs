@@ -1,4 +1,4 @@
-//! `list`: the tree below a directory.
+//! `list`: lists the tree below a directory.
 
 use std::path::{Path, PathBuf};
 
@@ -14,68 +14,68 @@ use serde_json::json;
 use super::page::{self, PAGE_BYTES, range};
 use crate::text::count;
 
-const DEPTH: usize = 3;
-const DEEPEST: usize = 20;
-const LIMIT: usize = 500;
-const MOST: usize = 2_000;
+const DEFAULT_DEPTH: usize = 3;
+const MAX_DEPTH: usize = 20;
+const DEFAULT_LIMIT: usize = 500;
+const MAX_LIMIT: usize = 2_000;
 
-/// Which tree.
+/// The tree to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "path": "src", "depth": 1 }))]
-pub struct List {
-    /// The directory, relative to the workspace; the workspace itself when left out.
+pub struct ListTree {
+    /// The directory, relative to the workspace. Default: the workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["directory", "dir", "file_path", "filePath"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
-    /// How many levels down.
-    #[serde(default = "depth")]
-    #[schemars(range(min = 1, max = DEEPEST), extend("x-aliases" = ["max_depth", "maxDepth", "levels"]))]
+    /// Number of levels to show.
+    #[serde(default = "default_depth")]
+    #[schemars(range(min = 1, max = MAX_DEPTH), extend("x-aliases" = ["max_depth", "maxDepth", "levels"]))]
     #[schemars(extend("x-short" = "L"))]
     pub depth: usize,
-    /// The most entries to show.
-    #[serde(default = "limit")]
-    #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["max_results", "maxResults", "max_entries"]))]
+    /// Maximum number of entries to show.
+    #[serde(default = "default_limit")]
+    #[schemars(range(min = 1, max = MAX_LIMIT), extend("x-aliases" = ["max_results", "maxResults", "max_entries"]))]
     #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// The first entry to show, counted from 1: pages of all entries in order, as paths. Left out: an overview.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub offset: Option<usize>,
-    /// Show what .gitignore and .ignore files name, too.
+    /// Also show files that .gitignore and .ignore files name.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
     #[schemars(extend("x-short" = "u"))]
     pub ignored: bool,
 }
 
-/// The workspace, where no path is given.
+/// Returns the default path.
 pub(super) fn workspace() -> PathBuf {
     PathBuf::from(".")
 }
 
-fn depth() -> usize {
-    DEPTH
+fn default_depth() -> usize {
+    DEFAULT_DEPTH
 }
 
-fn limit() -> usize {
-    LIMIT
+fn default_limit() -> usize {
+    DEFAULT_LIMIT
 }
 
-/// A tree. Flat lists of texts: an object for each entry would be four times as long to send and to make.
+/// A tree as flat lists of paths: an object per entry would be four times as long.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub struct Listed {
+pub struct ListedTree {
     /// The directory, relative to the workspace, links resolved.
     pub path: String,
-    /// Paths below it; each directory ends in a slash and is followed by what it holds.
+    /// Paths below it. A directory ends in a slash and is followed by its entries.
     #[schemars(extend("x-in-content" = true))]
     pub entries: Vec<String>,
-    /// Which of them are links, named pipes, sockets or devices.
+    /// Those that are links, named pipes, sockets or devices.
     #[schemars(extend("x-in-content" = true))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub special: Vec<String>,
-    /// Which of the directories are not shown in full.
+    /// Directories that are not shown in full.
     #[schemars(extend("x-in-content" = true))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<String>,
@@ -84,9 +84,9 @@ pub struct Listed {
     /// The offset to go on with; 1 when the entries shown are only an overview; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// False when the walk was stopped before its end.
+    /// False when the walk stopped before its end.
     pub is_complete: bool,
-    /// How many directories could not be read.
+    /// Number of directories that could not be read.
     pub unreadable: usize,
     #[serde(skip)]
     lines: String,
@@ -94,7 +94,7 @@ pub struct Listed {
     offset: Option<usize>,
 }
 
-impl Output for Listed {
+impl Output for ListedTree {
     fn text(&self) -> String {
         let notes = self.notes();
         match (self.lines.as_str(), notes.is_empty()) {
@@ -109,7 +109,7 @@ impl Output for Listed {
     }
 }
 
-impl Listed {
+impl ListedTree {
     fn of(tree: TreeListing, offset: Option<usize>) -> Self {
         let mut listed = Self {
             path: shown(&tree.path),
@@ -169,7 +169,7 @@ impl Listed {
         let shown = self.entries.len();
         let mut notes = Vec::new();
         if !self.is_complete {
-            notes.push("partial: stopped before all was listed".to_owned());
+            notes.push("partial: stopped before everything was listed".to_owned());
         }
         if let Some(offset) = self.offset {
             notes.push(match shown {
@@ -185,7 +185,7 @@ impl Listed {
             };
             notes.push(format!("{entries}, there are more; {next}, or give a deeper path"));
         } else if shown == 0 && self.is_complete {
-            notes.push(format!("{} is empty, or all in it is ignored", self.path));
+            notes.push(format!("{} is empty, or everything in it is ignored", self.path));
         }
         if self.unreadable > 0 {
             notes.push(format!("{} could not be read", count(self.unreadable, "directory")));
@@ -194,7 +194,8 @@ impl Listed {
     }
 }
 
-/// A path on one line, whatever is in it: a name with a line break must not look like two.
+/// Formats a path on one line: control characters are escaped, so that a name with a line break
+/// does not look like two names.
 pub(super) fn shown(path: &Path) -> String {
     let text = path.to_string_lossy();
     if !has_controls(&text) {
@@ -207,7 +208,7 @@ pub(super) fn shown(path: &Path) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// The same, without a copy where none is needed.
+/// Formats a path like [`shown`], without a copy if it has no control characters.
 fn into_shown(path: PathBuf) -> String {
     match path.into_os_string().into_string() {
         Ok(text) if !has_controls(&text) => text,
@@ -216,12 +217,13 @@ fn into_shown(path: PathBuf) -> String {
     }
 }
 
-/// Control characters beyond ASCII begin with the byte c2 in UTF-8; others that do are only looked at more closely.
+/// Returns true if a text may have control characters. In UTF-8 those beyond ASCII begin with the
+/// byte c2; other characters with that byte only cost a second check.
 fn has_controls(text: &str) -> bool {
     text.bytes().any(|byte| byte < 0x20 || byte == 0x7f || byte == 0xc2)
 }
 
-/// What a walk could not read, as the end of a note.
+/// Formats the number of unreadable paths as the end of a note.
 pub(super) fn unreadable(number: usize) -> String {
     match number {
         0 => String::new(),
@@ -236,14 +238,18 @@ pub(super) fn unreadable(number: usize) -> String {
     access = |input| vec![Access::Read(input.path.clone())],
     profiles(mcp, researcher, reviewer)
 )]
-pub async fn list(input: List, files: ReadFiles, cancel: Cancel) -> Result<Listed, ToolError> {
-    let List { path, depth, limit, offset, ignored } = input;
+pub async fn list(
+    input: ListTree,
+    files: ReadFiles,
+    cancel: Cancel,
+) -> Result<ListedTree, ToolError> {
+    let ListTree { path, depth, limit, offset, ignored } = input;
     let skip = offset.map(|offset| offset.saturating_sub(1));
     let mut query = WalkTree { path, depth, skip, limit, ignored };
-    // Not on a thread of its own: its limit keeps it short, and the way there and back would double its time.
+    // Not on another thread: the limit keeps it short, and the thread switch would double its time.
     block_in_place(|| {
         loop {
-            let listed = Listed::of(files.tree(&query, &|| cancel.is_cancelled())?, offset);
+            let listed = ListedTree::of(files.tree(&query, &|| cancel.is_cancelled())?, offset);
             let bytes = listed.lines.len();
             if bytes <= PAGE_BYTES || query.limit <= 1 {
                 return Ok(listed);
@@ -275,7 +281,7 @@ mod tests {
 
     #[track_caller]
     fn check(tree: &TreeListing, expected: &str) {
-        assert_eq!(Listed::of(tree.clone(), None).text(), expected);
+        assert_eq!(ListedTree::of(tree.clone(), None).text(), expected);
     }
 
     #[test]
@@ -295,13 +301,13 @@ mod tests {
         let two = tree(&[("a/b", FileKind::Directory, true), ("a/c.rs", FileKind::File, false)]);
         let page = TreeListing { has_more: true, next_skip: Some(8), ..two.clone() };
         let told = "a/b/…\na/c.rs\n[entries 7-8; next: offset=9]";
-        assert_eq!(Listed::of(page, Some(7)).text(), told);
-        assert_eq!(Listed::of(two, Some(7)).text(), "a/b/…\na/c.rs\n[entries 7-8]");
+        assert_eq!(ListedTree::of(page, Some(7)).text(), told);
+        assert_eq!(ListedTree::of(two, Some(7)).text(), "a/b/…\na/c.rs\n[entries 7-8]");
         let end = "[offset=9 is behind the last entry]";
-        assert_eq!(Listed::of(tree(&[]), Some(9)).text(), end);
+        assert_eq!(ListedTree::of(tree(&[]), Some(9)).text(), end);
         let long = "x".repeat(PAGE_BYTES / 2);
         let names = [&*long, "b", &*long, "d"].map(|name| (name, FileKind::File, false));
-        let listed = Listed::of(tree(&names), Some(1));
+        let listed = ListedTree::of(tree(&names), Some(1));
         assert_eq!(
             (listed.entries.len(), listed.next_offset),
             (2, Some(3)),
@@ -310,8 +316,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
-        check(&tree(&[]), "[src is empty, or all in it is ignored]");
+    fn the_notes_name_what_is_missing() {
+        check(&tree(&[]), "[src is empty, or everything in it is ignored]");
         let one = tree(&[("a", FileKind::File, false)]);
         let cut = TreeListing { has_more: true, ..one.clone() };
         let more = "a\n[1 entry, there are more; next: offset=2, or give a deeper path]";
@@ -320,7 +326,7 @@ mod tests {
         check(&TreeListing { next_skip: Some(0), ..cut }, more);
         let partial = TreeListing { is_complete: false, unreadable: 2, ..one };
         let expected =
-            "a\n[partial: stopped before all was listed; 2 directories could not be read]";
+            "a\n[partial: stopped before everything was listed; 2 directories could not be read]";
         check(&partial, expected);
     }
 }

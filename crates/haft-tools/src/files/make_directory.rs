@@ -1,4 +1,4 @@
-//! `make_directory`: a directory and those above it.
+//! `make_directory`: creates a directory and its parents.
 
 use std::path::PathBuf;
 
@@ -8,40 +8,40 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// Which directory to make.
+/// The directory to create.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "path": "docs/images" }))]
 pub struct MakeDirectory {
-    /// The directory, relative to the workspace; those above it are made as well.
+    /// The directory, relative to the workspace. Missing parents are created.
     #[schemars(extend("x-aliases" = ["directory", "dir", "folder"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
 }
 
-/// What was made.
+/// The directory.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct MadeDirectory {
     /// The directory.
     pub path: String,
-    /// False when it was there already.
+    /// False when the directory already existed.
     pub created: bool,
 }
 
 impl Output for MadeDirectory {
     fn text(&self) -> String {
         match self.created {
-            true => format!("Made the directory {}.", self.path),
-            false => format!("The directory {} is there already.", self.path),
+            true => format!("Created the directory {}.", self.path),
+            false => format!("The directory {} already exists.", self.path),
         }
     }
 
     fn title(&self) -> Option<String> {
-        Some(format!("Make directory {}", self.path))
+        Some(format!("Create directory {}", self.path))
     }
 }
 
-/// Makes a directory.
+/// Creates a directory.
 #[tool(idempotent, deadline = "30s", access = |input| vec![Access::Write(input.path.clone())])]
 pub async fn make_directory(
     input: MakeDirectory,

@@ -1,4 +1,4 @@
-//! `move`: another path for a file or directory.
+//! `move`: moves a file, link or directory to another path.
 
 use std::path::PathBuf;
 
@@ -8,34 +8,34 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What to move where.
+/// The old and the new path.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "from": "src/old.rs", "to": "src/new.rs" }))]
-pub struct Move {
-    /// What to move: a file, link or directory, relative to the workspace.
+pub struct MoveInput {
+    /// The file, link or directory to move, relative to the workspace.
     #[schemars(extend("x-aliases" = ["source", "path", "old_path", "src"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub from: PathBuf,
-    /// Its whole new path. Missing directories are made.
+    /// The whole new path. Missing directories are created.
     #[schemars(extend("x-aliases" = ["destination", "new_path", "dst", "target"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub to: PathBuf,
-    /// What to do when there is a file at the new path.
+    /// Behaviour if the new path is an existing file.
     #[serde(default)]
-    pub on_conflict: OnConflict,
+    pub on_conflict: MoveConflict,
 }
 
-/// What to do about a file that is in the way.
+/// Behaviour if the new path is an existing file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum OnConflict {
+pub enum MoveConflict {
     #[default]
     Error,
     Overwrite,
 }
 
-/// What was moved.
+/// The moved path.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Moved {
     /// The old path.
@@ -63,9 +63,9 @@ impl Output for Moved {
     access = |input| vec![Access::Write(input.from.clone()), Access::Write(input.to.clone())],
     profiles(mcp)
 )]
-pub async fn move_path(input: Move, files: WriteFiles) -> Result<Moved, ToolError> {
-    let Move { from, to, on_conflict } = input;
+pub async fn move_path(input: MoveInput, files: WriteFiles) -> Result<Moved, ToolError> {
+    let MoveInput { from, to, on_conflict } = input;
     let (from, to) =
-        block_in_place(|| files.rename(&from, &to, on_conflict == OnConflict::Overwrite))?;
+        block_in_place(|| files.rename(&from, &to, on_conflict == MoveConflict::Overwrite))?;
     Ok(Moved { from: from.display().to_string(), to: to.display().to_string() })
 }

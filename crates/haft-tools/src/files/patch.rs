@@ -1,4 +1,4 @@
-//! `patch`: many files at once, all or nothing. Reading and placing patches is in `text/patch.rs`.
+//! `patch`: changes many files at once, all or nothing. `text/patch.rs` parses and places patches.
 
 use std::path::PathBuf;
 
@@ -11,44 +11,45 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::document::{Document, encode, preview};
+use super::document::{EditableFile, encode, preview};
 use crate::text::{
     count, diff,
-    encoding::Form,
-    patch::{self as patches, Action, FilePatch, PatchError},
+    encoding::TextEncoding,
+    patch::{self as patches, FilePatch, PatchAction, PatchError},
 };
 
-/// What to apply.
+/// The patch to apply.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "patch": "*** Begin Patch\n*** Update File: src/main.rs\n@@ fn main() {\n-    run();\n+    run()?;\n*** End Patch" }))]
-pub struct Patch {
+pub struct PatchInput {
     /// The patch: an envelope from `*** Begin Patch` to `*** End Patch`, or a unified diff.
     #[schemars(length(min = 1), extend("x-aliases" = ["patchText", "patch_text", "input", "diff"]))]
     pub patch: String,
 }
 
-/// What was done.
+/// The changed files.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Patched {
     /// Every file that changed.
     pub files: Vec<PatchedFile>,
-    /// What was not done to the letter: hunks that did not fit exactly and how they were placed, modes that were left.
+    /// Parts of the patch that were applied inexactly: hunks that did not match exactly and how
+    /// they were placed, modes that were ignored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leniency: Vec<String>,
 }
 
-/// What became of one file.
+/// The change of one file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PatchedFile {
     /// The file, relative to the workspace.
     pub path: String,
-    /// What was done with it.
-    pub action: Done,
-    /// Where it came from, when it was moved.
+    /// The kind of change.
+    pub action: PatchFileAction,
+    /// The old path, when the file was moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved_from: Option<String>,
-    /// The tag of its content, for `expected_version`; absent when it is gone.
+    /// Version tag of the content, for `expected_version`; absent for a deleted file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Lines added.
@@ -57,10 +58,10 @@ pub struct PatchedFile {
     pub removed: usize,
 }
 
-/// What was done with a file.
+/// The kind of change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Done {
+pub enum PatchFileAction {
     Added,
     Changed,
     Deleted,
@@ -72,7 +73,7 @@ impl Output for Patched {
         let mut lines: Vec<String> = self.files.iter().map(PatchedFile::line).collect();
         lines.insert(0, format!("Patched {}:", count(self.files.len(), "file")));
         if !self.leniency.is_empty() {
-            lines.push("Not everything was done to the letter; check this:".to_owned());
+            lines.push("Parts of the patch were applied inexactly; check this:".to_owned());
             lines.extend(self.leniency.iter().map(|note| format!("- {note}")));
         }
         lines.join("\n")
@@ -90,10 +91,10 @@ impl PatchedFile {
     fn line(&self) -> String {
         let Self { path, added, removed, .. } = self;
         let letter = match self.action {
-            Done::Added => "A",
-            Done::Changed => "M",
-            Done::Deleted => "D",
-            Done::Moved => "R",
+            PatchFileAction::Added => "A",
+            PatchFileAction::Changed => "M",
+            PatchFileAction::Deleted => "D",
+            PatchFileAction::Moved => "R",
         };
         let from = self.moved_from.as_ref().map_or(String::new(), |from| format!(" (from {from})"));
         let version = self.version.as_ref().map_or(String::new(), |tag| format!(", version {tag}"));
@@ -102,14 +103,18 @@ impl PatchedFile {
 }
 
 /// Applies a patch.
-#[tool(deadline = "120s", access = touched, preview = foreseen, profiles(mcp))]
-pub async fn patch(input: Patch, read: ReadFiles, write: WriteFiles) -> Result<Patched, ToolError> {
-    let sections = patches::parse(&input.patch).map_err(told)?;
+#[tool(deadline = "120s", access = touched, preview = preview_change, profiles(mcp))]
+pub async fn patch(
+    input: PatchInput,
+    read: ReadFiles,
+    write: WriteFiles,
+) -> Result<Patched, ToolError> {
+    let sections = patches::parse(&input.patch).map_err(tool_error)?;
     let paths = paths_of(&sections);
     let mut patched = None;
     block_in_place(|| {
         write.change(&paths, &mut |targets| {
-            let plan = Plan::make(&sections, &paths, targets, &read)?;
+            let plan = PatchPlan::make(&sections, &paths, targets, &read)?;
             patched = Some(plan.answer);
             Ok(plan.changes)
         })
@@ -117,8 +122,8 @@ pub async fn patch(input: Patch, read: ReadFiles, write: WriteFiles) -> Result<P
     patched.ok_or_else(|| ToolError::internal("the change was not planned"))
 }
 
-/// Every file of the patch is read and written, also those that only give their content to another.
-fn touched(input: &Patch) -> Vec<Access> {
+/// Returns read and write access for every file of the patch, including the source of a move.
+fn touched(input: &PatchInput) -> Vec<Access> {
     let paths = patches::paths(&input.patch).into_iter().map(|(path, _)| PathBuf::from(path));
     paths.flat_map(|path| [Access::Read(path.clone()), Access::Write(path)]).collect()
 }
@@ -127,25 +132,25 @@ fn paths_of(sections: &[FilePatch]) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for section in sections {
         paths.push(PathBuf::from(&section.path));
-        if let Action::Update { move_to: Some(to), .. } = &section.action {
+        if let PatchAction::Update { move_to: Some(to), .. } = &section.action {
             paths.push(PathBuf::from(to));
         }
     }
     paths
 }
 
-fn told(error: PatchError) -> ToolError {
+fn tool_error(error: PatchError) -> ToolError {
     ToolError::input(error.message).hint(error.hint)
 }
 
-/// What is to become of every file, worked out before any is touched.
-struct Plan {
+/// The changes of all files, planned before the first file is changed.
+struct PatchPlan {
     changes: Vec<PlannedChange>,
     answer: Patched,
     previews: Vec<String>,
 }
 
-impl Plan {
+impl PatchPlan {
     fn make(
         sections: &[FilePatch],
         paths: &[PathBuf],
@@ -156,15 +161,17 @@ impl Plan {
         let mut plan = Self { changes: Vec::new(), answer, previews: Vec::new() };
         for section in sections {
             let at = |path: &str| {
-                let place = paths.iter().position(|known| known.as_os_str() == path);
-                place.ok_or_else(|| ToolError::internal(format!("`{path}` is no target")))
+                let index = paths.iter().position(|known| known.as_os_str() == path);
+                index.ok_or_else(|| ToolError::internal(format!("`{path}` is not a target")))
             };
             let target = at(&section.path)?;
             plan.answer.leniency.extend(section.notes.iter().cloned());
             match &section.action {
-                Action::Add { content } => plan.add(target, &targets[target], content)?,
-                Action::Delete { hunks } => plan.delete(target, &targets[target], hunks, read)?,
-                Action::Update { move_to, hunks } => {
+                PatchAction::Add { content } => plan.add(target, &targets[target], content)?,
+                PatchAction::Delete { hunks } => {
+                    plan.delete(target, &targets[target], hunks, read)?;
+                }
+                PatchAction::Update { move_to, hunks } => {
                     let to = move_to.as_deref().map(at).transpose()?;
                     plan.update(target, to, targets, hunks, read)?;
                 }
@@ -179,14 +186,14 @@ impl Plan {
         target: &ChangeTarget,
         content: &str,
     ) -> Result<(), ToolError> {
-        must_be_free(target)?;
+        must_not_exist(target)?;
         let path = target.path.display().to_string();
-        let bytes = Content::from(encode(&path, Form::UTF_8, content)?);
+        let bytes = Content::from(encode(&path, TextEncoding::UTF_8, content)?);
         self.previews.push(preview(&path, "", content));
         let change = diff::unified(&path, "", content);
         self.answer.files.push(PatchedFile {
             path,
-            action: Done::Added,
+            action: PatchFileAction::Added,
             moved_from: None,
             version: Some(bytes.version().to_string()),
             added: change.added,
@@ -204,10 +211,11 @@ impl Plan {
         read: &ReadFiles,
     ) -> Result<(), ToolError> {
         let path = target.path.display().to_string();
-        // Whatever it holds, if the patch does not say what it should hold.
-        let removed = match Document::of_target(target, read, None) {
+        // A patch without the expected content deletes the file whatever it contains.
+        let removed = match EditableFile::of_target(target, read, None) {
             Ok(document) => {
-                let notes = patches::check_deletion(&path, &document.text, hunks).map_err(told)?;
+                let notes =
+                    patches::check_deletion(&path, &document.text, hunks).map_err(tool_error)?;
                 self.answer.leniency.extend(notes);
                 self.previews.push(document.preview(""));
                 diff::unified(&path, &document.text, "").removed
@@ -220,7 +228,7 @@ impl Plan {
         };
         self.answer.files.push(PatchedFile {
             path,
-            action: Done::Deleted,
+            action: PatchFileAction::Deleted,
             moved_from: None,
             version: None,
             added: 0,
@@ -238,13 +246,13 @@ impl Plan {
         hunks: &[patches::Hunk],
         read: &ReadFiles,
     ) -> Result<(), ToolError> {
-        let document = Document::of_target(&targets[from], read, None)?;
-        let applied = patches::apply(&document.path, &document.text, hunks).map_err(told)?;
+        let document = EditableFile::of_target(&targets[from], read, None)?;
+        let applied = patches::apply(&document.path, &document.text, hunks).map_err(tool_error)?;
         self.answer.leniency.extend(applied.leniency);
         let (bytes, change) = document.rewritten(&applied.text)?;
         let mut file = PatchedFile {
             path: document.path.clone(),
-            action: Done::Changed,
+            action: PatchFileAction::Changed,
             moved_from: None,
             version: Some(change.version),
             added: change.added,
@@ -252,10 +260,10 @@ impl Plan {
         };
         let target = to.unwrap_or(from);
         if let Some(to) = to {
-            must_be_free(&targets[to])?;
+            must_not_exist(&targets[to])?;
             file.moved_from = Some(std::mem::take(&mut file.path));
             file.path = targets[to].path.display().to_string();
-            file.action = Done::Moved;
+            file.action = PatchFileAction::Moved;
             self.previews.push(format!("rename from {}\nrename to {}\n", document.path, file.path));
             self.changes.push(PlannedChange::Remove { target: from });
         }
@@ -266,18 +274,16 @@ impl Plan {
     }
 }
 
-/// Adding and moving never overwrite.
-fn must_be_free(target: &ChangeTarget) -> Result<(), ToolError> {
+/// Refuses to add or move a file to an existing path.
+fn must_not_exist(target: &ChangeTarget) -> Result<(), ToolError> {
     match target.current {
         CurrentState::Missing => Ok(()),
-        _ => Err(ToolError::conflict(format!("`{}` is there already", target.path.display()))
-            .hint(
-                "update the file instead, or delete it in a patch of its own; nothing was changed",
-            )),
+        _ => Err(ToolError::conflict(format!("`{}` already exists", target.path.display()))
+            .hint("update the file instead, or delete it with a patch first; nothing was changed")),
     }
 }
 
-fn foreseen(input: Patch, read: ReadFiles, _write: WriteFiles) -> Option<String> {
+fn preview_change(input: PatchInput, read: ReadFiles, _write: WriteFiles) -> Option<String> {
     let sections = patches::parse(&input.patch).ok()?;
     let paths = paths_of(&sections);
     let target = |path: &PathBuf| {
@@ -285,6 +291,6 @@ fn foreseen(input: Patch, read: ReadFiles, _write: WriteFiles) -> Option<String>
         ChangeTarget { path: path.clone(), current }
     };
     let targets: Vec<ChangeTarget> = paths.iter().map(target).collect();
-    let plan = Plan::make(&sections, &paths, &targets, &read).ok()?;
+    let plan = PatchPlan::make(&sections, &paths, &targets, &read).ok()?;
     Some(plan.previews.concat())
 }

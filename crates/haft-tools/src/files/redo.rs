@@ -1,14 +1,14 @@
-//! `redo`: takes back what `undo` did.
+//! `redo`: reverts an undo.
 
 use haft_core::{AccessLookupResult, CallInfo, ReadFiles, ReadJournal, ToolError, WriteFiles};
 use haft_macros::tool;
 
 use super::history::{
-    select::{Direction, TakeBack},
-    undoing::{self, Hands, TakenBack},
+    select::{UndoDirection, UndoInput},
+    undoing::{self, UndoContext, UndoReport},
 };
 
-/// Takes an undo back.
+/// Reverts an undo.
 #[tool(
     keeps_links,
     deadline = "120s",
@@ -17,32 +17,32 @@ use super::history::{
     preview = preview
 )]
 pub async fn redo(
-    input: TakeBack,
+    input: UndoInput,
     journal: ReadJournal,
     read: ReadFiles,
     write: WriteFiles,
     call: CallInfo,
-) -> Result<TakenBack, ToolError> {
-    let hands = Hands { journal, read, write, call };
-    hands.take_back(Direction::Redo, &input, input.preview).await
+) -> Result<UndoReport, ToolError> {
+    let context = UndoContext { journal, read, write, call };
+    context.revert(UndoDirection::Redo, &input, input.preview).await
 }
 
 async fn foresee(
-    input: TakeBack,
+    input: UndoInput,
     journal: ReadJournal,
     _read: ReadFiles,
     _write: WriteFiles,
     call: CallInfo,
 ) -> Result<AccessLookupResult, ToolError> {
-    undoing::foresee(Direction::Redo, input, &journal, &call).await
+    undoing::foresee(UndoDirection::Redo, input, &journal, &call).await
 }
 
 fn preview(
-    input: TakeBack,
+    input: UndoInput,
     journal: ReadJournal,
     read: ReadFiles,
     write: WriteFiles,
     call: CallInfo,
 ) -> Option<String> {
-    Hands { journal, read, write, call }.preview(Direction::Redo, &input)
+    UndoContext { journal, read, write, call }.preview(UndoDirection::Redo, &input)
 }

@@ -1,4 +1,4 @@
-//! `stat`: what is known of a path.
+//! `stat`: shows facts about a path.
 
 use std::path::PathBuf;
 
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::media;
-use crate::text::encoding::{Form, SAMPLE, Text};
+use crate::text::encoding::{SAMPLE, Text, TextEncoding};
 
-/// What to look at.
+/// The path to describe.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "path": "Cargo.toml" }))]
@@ -27,39 +27,39 @@ pub struct Stat {
     pub path: PathBuf,
 }
 
-/// What is known.
+/// Facts about a path.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PathFacts {
-    /// The path, relative to the workspace. A link at its end is not followed.
+    /// The path, relative to the workspace. If it is a link, the link is not followed.
     pub path: String,
     /// `file`, `directory`, `link`, `named pipe`, `socket` or `device`.
     pub kind: String,
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Permission bits in octal, `0644`.
+    /// Permission bits in octal, as in `0644`.
     pub mode: String,
-    /// Permission bits in letters, `rw-r--r--`.
+    /// Permission bits in letters, as in `rw-r--r--`.
     pub permissions: String,
-    /// The numbers of user and group.
+    /// User id and group id of the owner.
     pub owner: (u32, u32),
-    /// When the content changed.
+    /// Time of the last change of the content.
     pub modified: String,
-    /// When it was made, where the file system knows.
+    /// Creation time, if the file system has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// What sort of content a file has.
+    /// Media type of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
-    /// How a text is written.
+    /// Encoding of a text file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
-    /// How many lines a text has.
+    /// Number of lines of a text file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<u64>,
-    /// The tag of this state of a file, for `expected_version`.
+    /// Version tag of a file, for `expected_version`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Where a link points.
+    /// Target of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_target: Option<String>,
 }
@@ -78,19 +78,19 @@ impl Output for PathFacts {
             ("encoding ", self.encoding.clone()),
             ("lines ", self.lines.map(|lines| lines.to_string())),
             ("version ", self.version.clone()),
-            ("leads to ", self.link_target.clone()),
+            ("points to ", self.link_target.clone()),
         ];
-        let told = more.into_iter().filter_map(|(name, value)| Some(format!("{name}{}", value?)));
-        lines.extend(told);
+        let set = more.into_iter().filter_map(|(name, value)| Some(format!("{name}{}", value?)));
+        lines.extend(set);
         lines.join("\n")
     }
 
     fn title(&self) -> Option<String> {
-        Some(format!("Look at {}", self.path))
+        Some(format!("Stat {}", self.path))
     }
 }
 
-/// Says what is known of a path.
+/// Shows facts about a path.
 #[tool(
     idempotent,
     keeps_links,
@@ -100,23 +100,23 @@ impl Output for PathFacts {
 )]
 pub async fn stat(input: Stat, files: ReadFiles, cancel: Cancel) -> Result<PathFacts, ToolError> {
     let facts = files.metadata(&input.path)?;
-    let mut answer = told(&facts);
+    let mut answer = path_facts(&facts);
     if facts.kind != FileKind::File {
         return Ok(answer);
     }
     let Opened::File(file) = files.open(&input.path)? else { return Ok(answer) };
     if facts.size <= MAX_HASHED_BYTES {
-        look_into(&*file, &mut answer, &|| false)?;
+        add_content_facts(&*file, &mut answer, &|| false)?;
         return Ok(answer);
     }
     spawn_blocking(move || {
-        look_into(&*file, &mut answer, &|| cancel.is_cancelled())?;
+        add_content_facts(&*file, &mut answer, &|| cancel.is_cancelled())?;
         Ok(answer)
     })
     .await
 }
 
-fn told(facts: &FileMetadata) -> PathFacts {
+fn path_facts(facts: &FileMetadata) -> PathFacts {
     PathFacts {
         path: facts.path.display().to_string(),
         kind: facts.kind.name().to_owned(),
@@ -144,8 +144,8 @@ fn time(nanoseconds: i128) -> String {
         .map_or_else(|_| "unknown".to_owned(), |time| format!("{time:.0}"))
 }
 
-/// What only the content tells.
-fn look_into(
+/// Adds the facts that depend on the content.
+fn add_content_facts(
     file: &dyn OpenFile,
     answer: &mut PathFacts,
     stop: &dyn Fn() -> bool,
@@ -167,7 +167,7 @@ fn look_into(
         let Some(part) = block.get(..read).filter(|part| !part.is_empty()) else { break };
         if offset == 0 {
             let head = part.get(..SAMPLE).unwrap_or(part);
-            form = Form::sniff(head, false);
+            form = TextEncoding::sniff(head, false);
             answer.mime = Some(media::mime(head, form.is_some()).to_owned());
         }
         if form.is_none_or(|form| !form.has_byte_lines()) {
@@ -179,7 +179,8 @@ fn look_into(
     }
     answer.version = Some(Version::of_state(file.metadata()).to_string());
     answer.encoding = form.map(|form| form.name());
-    answer.lines = form.filter(Form::has_byte_lines).map(|_| ends + u64::from(last != b'\n'));
+    answer.lines =
+        form.filter(TextEncoding::has_byte_lines).map(|_| ends + u64::from(last != b'\n'));
     Ok(())
 }
 
@@ -188,14 +189,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_told_in_letters() {
+    fn modes_are_shown_in_letters() {
         for (mode, letters_of) in [(0o644, "rw-r--r--"), (0o755, "rwxr-xr-x"), (0, "---------")] {
             assert_eq!(letters(mode), letters_of);
         }
     }
 
     #[test]
-    fn times_are_told_in_full() {
+    fn times_are_shown_in_full() {
         assert_eq!(time(1_700_000_000_123_456_789), "2023-11-14T22:13:20Z");
         assert_eq!(time(i128::MAX), "unknown");
     }

@@ -1,14 +1,14 @@
-//! `undo`: takes back what file tools changed.
+//! `undo`: reverts changes of file tools.
 
 use haft_core::{AccessLookupResult, CallInfo, ReadFiles, ReadJournal, ToolError, WriteFiles};
 use haft_macros::tool;
 
 use super::history::{
-    select::{Direction, TakeBack},
-    undoing::{self, Hands, TakenBack},
+    select::{UndoDirection, UndoInput},
+    undoing::{self, UndoContext, UndoReport},
 };
 
-/// Takes changes back.
+/// Reverts changes of file tools.
 #[tool(
     keeps_links,
     deadline = "120s",
@@ -18,32 +18,32 @@ use super::history::{
     profiles(mcp)
 )]
 pub async fn undo(
-    input: TakeBack,
+    input: UndoInput,
     journal: ReadJournal,
     read: ReadFiles,
     write: WriteFiles,
     call: CallInfo,
-) -> Result<TakenBack, ToolError> {
-    let hands = Hands { journal, read, write, call };
-    hands.take_back(Direction::Undo, &input, input.preview).await
+) -> Result<UndoReport, ToolError> {
+    let context = UndoContext { journal, read, write, call };
+    context.revert(UndoDirection::Undo, &input, input.preview).await
 }
 
 async fn foresee(
-    input: TakeBack,
+    input: UndoInput,
     journal: ReadJournal,
     _read: ReadFiles,
     _write: WriteFiles,
     call: CallInfo,
 ) -> Result<AccessLookupResult, ToolError> {
-    undoing::foresee(Direction::Undo, input, &journal, &call).await
+    undoing::foresee(UndoDirection::Undo, input, &journal, &call).await
 }
 
 fn preview(
-    input: TakeBack,
+    input: UndoInput,
     journal: ReadJournal,
     read: ReadFiles,
     write: WriteFiles,
     call: CallInfo,
 ) -> Option<String> {
-    Hands { journal, read, write, call }.preview(Direction::Undo, &input)
+    UndoContext { journal, read, write, call }.preview(UndoDirection::Undo, &input)
 }

@@ -1,4 +1,4 @@
-//! `write`: a whole file at once.
+//! `write`: writes a whole file.
 
 use std::path::PathBuf;
 
@@ -11,63 +11,63 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::document::{Document, change_one, checked_version, encode, preview};
-use crate::text::{count, encoding::Form};
+use super::document::{EditableFile, change_one, checked_version, encode, preview};
+use crate::text::{count, encoding::TextEncoding};
 
-/// What to write.
+/// The file and its new content.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "path": "notes/today.md", "content": "Call Ada.\n" }))]
 pub struct Write {
-    /// The file, relative to the workspace. Missing directories are made.
+    /// The file, relative to the workspace. Missing directories are created.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The whole new content.
     #[schemars(extend("x-aliases" = ["contents", "text", "file_text"]))]
     pub content: String,
-    /// What to do when the file is there already.
+    /// Behaviour if the file exists.
     #[serde(default)]
-    pub on_conflict: OnConflict,
-    /// Only if the file is still in this version, as `read` told it.
+    pub on_conflict: WriteConflict,
+    /// Write only if the file still has this version, from `read`.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["expectedVersion", "version"]))]
     pub expected_version: Option<String>,
 }
 
-/// What to do about a file that is in the way.
+/// Behaviour if the file exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum OnConflict {
+pub enum WriteConflict {
     #[default]
     Overwrite,
     Error,
 }
 
-/// What was written.
+/// The written file.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Written {
+pub struct WriteReport {
     /// The file, relative to the workspace.
     pub path: String,
-    /// The tag of its content, for `expected_version`.
+    /// Version tag of the content, for `expected_version`.
     pub version: String,
-    /// The tag of the content it had before; absent when it is new or was too large to be looked at.
+    /// Version tag of the previous content; absent when the file is new or was too large to read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_version: Option<String>,
-    /// In bytes, as it lies on disk.
+    /// Size on disk in bytes.
     pub bytes: usize,
-    /// Lines of the content.
+    /// Number of lines of the content.
     pub lines: usize,
-    /// Whether the file is new.
+    /// True if the file is new.
     pub created: bool,
-    /// False when it had this very content already: then it was not touched.
+    /// False if the file already had exactly this content; then it was not touched.
     pub changed: bool,
-    /// What was kept of the file that was there, when it is not plain UTF-8 with `\n`.
+    /// Encoding and line endings kept from the existing file, when it is not plain UTF-8 with `\n`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
 }
 
-impl Output for Written {
+impl Output for WriteReport {
     fn text(&self) -> String {
         let Self { path, version, bytes, lines, .. } = self;
         let kept = self.kept.as_ref().map_or(String::new(), |kept| format!(" Kept: {kept}."));
@@ -75,7 +75,7 @@ impl Output for Written {
         match (self.created, self.changed) {
             (true, _) => format!("Created {path}: {lines}, {bytes}, version {version}."),
             (_, true) => format!("Wrote {path}: {lines}, {bytes}, version {version}.{kept}"),
-            (_, false) => format!("{path} has this content already, version {version}."),
+            (_, false) => format!("{path} already has this content, version {version}."),
         }
     }
 
@@ -90,10 +90,14 @@ impl Output for Written {
     idempotent,
     deadline = "60s",
     access = |input| vec![Access::Read(input.path.clone()), Access::Write(input.path.clone())],
-    preview = foreseen,
+    preview = preview_change,
     profiles(mcp)
 )]
-pub async fn write(input: Write, read: ReadFiles, write: WriteFiles) -> Result<Written, ToolError> {
+pub async fn write(
+    input: Write,
+    read: ReadFiles,
+    write: WriteFiles,
+) -> Result<WriteReport, ToolError> {
     change_one(&write, &input.path, |target| {
         let (bytes, written) = plan(&input, target, &read)?;
         Ok((written.changed.then_some(bytes), written))
@@ -104,9 +108,9 @@ fn plan(
     input: &Write,
     target: &ChangeTarget,
     read: &ReadFiles,
-) -> Result<(Content, Written), ToolError> {
+) -> Result<(Content, WriteReport), ToolError> {
     let path = target.path.display().to_string();
-    let mut written = Written {
+    let mut written = WriteReport {
         path: path.clone(),
         version: String::new(),
         previous_version: None,
@@ -118,18 +122,20 @@ fn plan(
     };
     let bytes = match &target.current {
         CurrentState::Missing if input.expected_version.is_some() => {
-            return Err(ToolError::conflict(format!("`{path}` is gone, so it is in no version"))
-                .hint("leave out expected_version to write it anew"));
+            return Err(ToolError::conflict(format!(
+                "`{path}` no longer exists, so it has no version"
+            ))
+            .hint("leave out expected_version to create it again"));
         }
-        CurrentState::Missing => encode(&path, Form::UTF_8, &input.content)?,
+        CurrentState::Missing => encode(&path, TextEncoding::UTF_8, &input.content)?,
         CurrentState::Directory => return Err(is_directory(&target.path)),
-        CurrentState::File(_) if input.on_conflict == OnConflict::Error => {
-            return Err(ToolError::conflict(format!("`{path}` is there already"))
+        CurrentState::File(_) if input.on_conflict == WriteConflict::Error => {
+            return Err(ToolError::conflict(format!("`{path}` already exists"))
                 .hint("choose another path, or set on_conflict to overwrite"));
         }
         CurrentState::File(file) => {
             read.check(&target.path)?;
-            over(&**file, input, &mut written)?
+            replacement(&**file, input, &mut written)?
         }
     };
     let bytes = Content::from(bytes);
@@ -139,11 +145,15 @@ fn plan(
     Ok((bytes, written))
 }
 
-/// The bytes that replace a file: encoding and line endings stay what they were.
-fn over(file: &dyn OpenFile, input: &Write, written: &mut Written) -> Result<Vec<u8>, ToolError> {
+/// Returns the bytes that replace a file. Encoding and line endings of a text file are kept.
+fn replacement(
+    file: &dyn OpenFile,
+    input: &Write,
+    written: &mut WriteReport,
+) -> Result<Vec<u8>, ToolError> {
     written.created = false;
-    // Something else than text, or too large to look at: there is nothing to keep.
-    let document = match Document::read(file, input.expected_version.as_deref()) {
+    // A file that is not text or too large has no encoding to keep.
+    let document = match EditableFile::read(file, input.expected_version.as_deref()) {
         Ok(document) => document,
         Err(error) if error.kind() == haft_core::ErrorKind::Conflict => return Err(error),
         Err(error) => {
@@ -156,7 +166,7 @@ fn over(file: &dyn OpenFile, input: &Write, written: &mut Written) -> Result<Vec
                 Err(_) if input.expected_version.is_some() => return Err(error),
                 Err(_) => {}
             }
-            return encode(&written.path, Form::UTF_8, &input.content);
+            return encode(&written.path, TextEncoding::UTF_8, &input.content);
         }
     };
     written.previous_version = Some(document.version().to_string());
@@ -172,20 +182,21 @@ fn over(file: &dyn OpenFile, input: &Write, written: &mut Written) -> Result<Vec
     encode(&written.path, document.form(), &text)
 }
 
-/// A file whose every line ends in `\r\n` keeps that, unless the new content says otherwise by having some itself.
+/// Returns the new text with the line endings of the old one. They are `\r\n` if every line of the
+/// old text has it and the new text has no `\r` itself.
 fn with_endings_of(old: &str, new: &str) -> String {
     let ends = old.matches('\n').count();
     let is_crlf = ends > 0 && old.matches("\r\n").count() == ends;
     if is_crlf && !new.contains('\r') { new.replace('\n', "\r\n") } else { new.to_owned() }
 }
 
-fn foreseen(input: Write, read: ReadFiles, _write: WriteFiles) -> Option<String> {
+fn preview_change(input: Write, read: ReadFiles, _write: WriteFiles) -> Option<String> {
     let file = read.open_file(&input.path);
     let Ok(file) = file else {
         let path = input.path.display().to_string();
         return Some(preview(&path, "", &input.content));
     };
-    let document = Document::read(&*file, None).ok()?;
+    let document = EditableFile::read(&*file, None).ok()?;
     Some(document.preview(&with_endings_of(&document.text, &input.content)))
 }
 
@@ -194,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_endings_stay_when_they_were_all_the_same() {
+    fn uniform_line_endings_are_kept() {
         for (old, new, expected) in [
             ("a\r\nb\r\n", "x\ny\n", "x\r\ny\r\n"),
             ("a\r\nb\n", "x\ny\n", "x\ny\n"),

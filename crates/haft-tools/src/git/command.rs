@@ -1,4 +1,5 @@
-//! One run of git: its words, which policy sees before it starts, the surroundings it gets, and what it says.
+//! One run of git: its arguments, which policy sees before it starts, its environment and its
+//! output.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +10,13 @@ use haft_core::{
 
 use super::failure;
 
-/// What of git's output is taken at most. Everything asked for here is bounded by counts as well; this is for single
-/// lines and names without measure.
-const MOST_BYTES: usize = 4 << 20;
+/// Maximum size of git's output. The commands also limit counts; this limit is for very long lines
+/// and names.
+const MAX_OUTPUT_BYTES: usize = 4 << 20;
 
-/// Settings that could run or write something while git only looks, and names written as they are.
-const LOOKING: &[&str] = &[
+/// Settings for read-only runs. They disable everything that could run or write something, and the
+/// quoting of names.
+const READ_ONLY_SETTINGS: &[&str] = &[
     "core.fsmonitor=false",
     "safe.bareRepository=explicit",
     "core.hooksPath=/dev/null",
@@ -23,38 +25,40 @@ const LOOKING: &[&str] = &[
     "log.showSignature=false",
 ];
 
-/// These compare the work tree, whose files a repository may have filtered by programs. No setting keeps it from that.
-const COMPARING: &[&str] = &["status", "diff", "blame"];
+/// Commands that compare the work tree. The repository may filter its files with programs, and no
+/// setting prevents that.
+const WORK_TREE_COMMANDS: &[&str] = &["status", "diff", "blame"];
 
-/// English words, since kinds of failure are told by them; the encoding stays UTF-8 for hooks.
-const ENGLISH: &[(&str, &str)] = &[("LC_ALL", "C.UTF-8"), ("LANGUAGE", "")];
+/// English messages, because the kinds of failures are derived from them. The encoding stays UTF-8
+/// for hooks.
+const ENGLISH_MESSAGES: &[(&str, &str)] = &[("LC_ALL", "C.UTF-8"), ("LANGUAGE", "")];
 
-/// For looking: no lock that nobody needs, nothing fetched on the way, and a path is a path, whatever it looks like. Not
-/// for changes, whose hooks would inherit it.
-const QUIETLY: &[(&str, &str)] = &[
+/// Variables for read-only runs: no optional locks, no fetching, and paths are never patterns. Not
+/// for changes, whose hooks would inherit them.
+const READ_ONLY_VARIABLES: &[(&str, &str)] = &[
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_LITERAL_PATHSPECS", "1"),
 ];
 
-/// What git is told.
+/// The arguments of a git command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct GitRun {
     subcommand: &'static str,
     arguments: Vec<String>,
-    looks: bool,
+    is_read_only: bool,
 }
 
-impl Run {
-    /// A run that changes nothing and lets the repository run nothing.
-    pub(crate) fn looking(subcommand: &'static str) -> Self {
-        Self { subcommand, arguments: Vec::new(), looks: true }
+impl GitRun {
+    /// A run that changes nothing and runs no program of the repository.
+    pub(crate) fn read_only(subcommand: &'static str) -> Self {
+        Self { subcommand, arguments: Vec::new(), is_read_only: true }
     }
 
-    /// A run as the person's own git would do it, hooks included.
+    /// A run like the user's own git would do it, hooks included.
     pub(crate) fn changing(subcommand: &'static str) -> Self {
-        Self { subcommand, arguments: Vec::new(), looks: false }
+        Self { subcommand, arguments: Vec::new(), is_read_only: false }
     }
 
     pub(crate) fn with<T: Into<String>>(mut self, words: impl IntoIterator<Item = T>) -> Self {
@@ -62,43 +66,44 @@ impl Run {
         self
     }
 
-    /// Ends the options: what follows are paths, and none means no restriction.
+    /// Ends the options and adds paths; without paths there is no restriction.
     pub(crate) fn paths(self, paths: &[String]) -> Self {
         self.with(["--"]).with(paths)
     }
 
-    /// As policy and the executor see it.
+    /// Returns the program for policy and the executor.
     pub(crate) fn program(&self) -> Program {
-        let settings = if self.looks { LOOKING } else { &[] };
+        let settings = if self.is_read_only { READ_ONLY_SETTINGS } else { &[] };
         let settings = settings.iter().flat_map(|setting| ["-c", setting]);
         let words = settings.chain([self.subcommand]).map(str::to_owned);
         let arguments = words.chain(self.arguments.iter().cloned()).collect();
         Program::Direct { name: "git".to_owned(), arguments }
     }
 
-    /// A read-only run says so itself: its settings keep the repository from running anything, which a reader of command
-    /// lines cannot know of `git -c`.
+    /// Returns the accesses of the run. A read-only run is declared as such: a reader of command
+    /// lines cannot know that its `git -c` settings keep the repository from running programs.
     fn accesses(&self) -> impl Iterator<Item = Access> + use<> {
         let text = self.program().to_string();
-        let risk = match COMPARING.contains(&self.subcommand) {
+        let risk = match WORK_TREE_COMMANDS.contains(&self.subcommand) {
             true => CommandRisk::Repository,
             false => CommandRisk::ReadOnly,
         };
-        let declared =
-            self.looks.then(|| Access::Command(Box::new(ParsedCommand::new(text.clone(), risk))));
+        let declared = self
+            .is_read_only
+            .then(|| Access::Command(Box::new(ParsedCommand::new(text.clone(), risk))));
         [Access::Run(text)].into_iter().chain(declared)
     }
 
-    /// How messages name it.
+    /// Returns the name for messages.
     pub(crate) fn name(&self) -> String {
         format!("git {}", self.subcommand)
     }
 }
 
-/// What a call would run, for policy. An input that no run can be made of is refused before anything starts, so it
-/// touches nothing.
+/// Returns the accesses of a call for policy. Invalid input has none: the call fails before
+/// anything runs.
 pub(crate) fn accesses(
-    runs: Result<impl IntoIterator<Item = Run>, ToolError>,
+    runs: Result<impl IntoIterator<Item = GitRun>, ToolError>,
     others: impl IntoIterator<Item = Access>,
 ) -> Vec<Access> {
     let runs = runs.into_iter().flatten();
@@ -112,11 +117,11 @@ pub(crate) struct Git<'a> {
 }
 
 impl Git<'_> {
-    /// Runs git and takes what it says.
+    /// Runs git and returns its output.
     ///
     /// # Errors
-    /// Whatever made git fail, by its kind.
-    pub(crate) async fn run(&self, run: &Run) -> Result<FinishedProcess, ToolError> {
+    /// The failure of git, by its kind.
+    pub(crate) async fn run(&self, run: &GitRun) -> Result<FinishedProcess, ToolError> {
         let finished = self.attempt(run).await?;
         match finished.status.exit_code {
             Some(0) => Ok(finished),
@@ -124,18 +129,18 @@ impl Git<'_> {
         }
     }
 
-    /// The same where failing may be an answer.
+    /// Runs git without checking its exit code.
     ///
     /// # Errors
-    /// When git did not come to an end by itself.
-    pub(crate) async fn attempt(&self, run: &Run) -> Result<FinishedProcess, ToolError> {
+    /// When git did not end by itself.
+    pub(crate) async fn attempt(&self, run: &GitRun) -> Result<FinishedProcess, ToolError> {
         let mut launch = self.shell.launch(run.program(), self.directory);
-        let quietly = if run.looks { QUIETLY } else { &[] };
-        let variables = ENGLISH.iter().chain(quietly);
+        let read_only = if run.is_read_only { READ_ONLY_VARIABLES } else { &[] };
+        let variables = ENGLISH_MESSAGES.iter().chain(read_only);
         launch.environment =
             variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         launch.streams = Streams::Apart;
-        let started = self.shell.finish(launch, MOST_BYTES).await;
+        let started = self.shell.finish(launch, MAX_OUTPUT_BYTES).await;
         let finished = started.map_err(|error| self.not_started(error))?;
         match finished.status.exit_code {
             Some(_) => Ok(finished),
@@ -143,37 +148,39 @@ impl Git<'_> {
         }
     }
 
-    /// The workspace itself is there, so what was not found there is git.
+    /// Returns the error for a failed start. The workspace itself exists, so "not found" means git.
     fn not_started(&self, error: ToolError) -> ToolError {
         if error.kind() == ErrorKind::NotFound && self.directory == Path::new(".") {
-            return ToolError::unavailable("git is not installed here, or not in the path")
-                .hint("install git, or mend PATH")
+            return ToolError::unavailable("git is not installed, or not in PATH")
+                .hint("install git, or fix PATH")
                 .caused_by(error);
         }
         error
     }
 }
 
-/// Asks whether this is a repository, and how deep in it git stands.
-pub(crate) fn whereabouts() -> Run {
-    Run::looking("rev-parse").with(["--show-prefix"])
+/// Returns the run that prints the directory relative to the top of the working tree. It fails
+/// outside of a repository.
+pub(crate) fn show_prefix() -> GitRun {
+    GitRun::read_only("rev-parse").with(["--show-prefix"])
 }
 
-/// From names as git tells them, from the top of the working tree, to names from the workspace.
-pub(crate) struct Whereabouts {
+/// Converts paths relative to the top of the working tree, as git prints them, to paths relative to
+/// the workspace.
+pub(crate) struct RepositoryPaths {
     directory: PathBuf,
     prefix: PathBuf,
 }
 
-impl Whereabouts {
+impl RepositoryPaths {
     pub(crate) async fn ask(git: &Git<'_>) -> Result<Self, ToolError> {
-        let finished = git.run(&whereabouts()).await?;
+        let finished = git.run(&show_prefix()).await?;
         let prefix = String::from_utf8_lossy(&finished.out);
         let prefix = prefix.strip_suffix('\n').unwrap_or(&prefix);
         Ok(Self { directory: git.directory.to_owned(), prefix: prefix.into() })
     }
 
-    /// The slash at the end of a directory stays.
+    /// Converts a path. A slash at the end is kept.
     pub(crate) fn path(&self, from_top: &str) -> String {
         let mut path = self.without_slash(from_top);
         if from_top.ends_with('/') {
@@ -196,7 +203,8 @@ impl Whereabouts {
     }
 }
 
-/// The path so many levels above the directory, folded; what leaves the workspace keeps its `..`.
+/// Joins `rest` to the directory `ups` levels above. A path outside of the workspace keeps its
+/// `..`.
 fn from_workspace(directory: &Path, ups: usize, rest: &Path) -> String {
     let mut path = if directory == Path::new(".") { PathBuf::new() } else { directory.to_owned() };
     for _ in 0..ups {
@@ -216,12 +224,12 @@ mod tests {
 
     #[track_caller]
     fn check(directory: &str, prefix: &str, from_top: &str, expected: &str) {
-        let place = Whereabouts { directory: directory.into(), prefix: prefix.into() };
-        assert_eq!(place.path(from_top), expected);
+        let paths = RepositoryPaths { directory: directory.into(), prefix: prefix.into() };
+        assert_eq!(paths.path(from_top), expected);
     }
 
     #[test]
-    fn names_from_the_top_become_names_from_the_workspace() {
+    fn paths_from_the_top_become_paths_from_the_workspace() {
         check(".", "", "src/a.rs", "src/a.rs");
         check("tree", "", "src/a.rs", "tree/src/a.rs");
         check("tree", "", "new/", "tree/new/");
@@ -230,32 +238,32 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_above_the_workspace_keeps_its_dots() {
+    fn paths_above_the_workspace_keep_their_dots() {
         check(".", "project/", "project/a.rs", "a.rs");
         check(".", "project/", "other/a.rs", "../other/a.rs");
         check("src", "project/src/", "other/a.rs", "../other/a.rs");
     }
 
     #[test]
-    fn a_look_says_that_nothing_may_run_and_a_change_begins_with_its_verb() {
-        let look = Run::looking("status").with(["-z"]).paths(&["-a b".to_owned()]);
+    fn a_read_only_run_has_safe_settings_and_a_change_begins_with_its_subcommand() {
+        let read_only = GitRun::read_only("status").with(["-z"]).paths(&["-a b".to_owned()]);
         let expected = "git -c core.fsmonitor=false -c safe.bareRepository=explicit -c core.hooksPath=/dev/null \
                         -c core.quotePath=false -c diff.autoRefreshIndex=false -c log.showSignature=false status -z -- '-a b'";
-        assert_eq!(look.program().to_string(), expected);
-        let change = Run::changing("push").with(["origin", "HEAD"]);
+        assert_eq!(read_only.program().to_string(), expected);
+        let change = GitRun::changing("push").with(["origin", "HEAD"]);
         assert_eq!(change.program().to_string(), "git push origin HEAD");
     }
 
     #[test]
     fn only_a_read_only_run_declares_that_it_is_one() {
-        let declared = |run: Run| {
+        let declared = |run: GitRun| {
             accesses(Ok([run]), []).into_iter().find_map(|access| match access {
                 Access::Command(command) => Some(command.risk),
                 _ => None,
             })
         };
-        assert_eq!(declared(Run::looking("log")), Some(CommandRisk::ReadOnly));
-        assert_eq!(declared(Run::looking("status")), Some(CommandRisk::Repository));
-        assert_eq!(declared(Run::changing("commit")), None);
+        assert_eq!(declared(GitRun::read_only("log")), Some(CommandRisk::ReadOnly));
+        assert_eq!(declared(GitRun::read_only("status")), Some(CommandRisk::Repository));
+        assert_eq!(declared(GitRun::changing("commit")), None);
     }
 }

@@ -1,55 +1,55 @@
-//! Commits as git tells them: the format asked for, and how it is read.
+//! Commits from `git log`: the output format, and its parser.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::words;
+use super::display;
 
-/// The fields of a commit, each ended by a zero byte: no message can hold one.
+/// The fields of a commit, each followed by a zero byte, which no message can contain.
 const SHORT: &str = "--format=%H%x00%h%x00%P%x00%an%x00%ae%x00%aI%x00%D%x00%s%x00";
 /// The same with the rest of the message.
 const FULL: &str = "--format=%H%x00%h%x00%P%x00%an%x00%ae%x00%aI%x00%D%x00%s%x00%b";
 const FIELDS: usize = 9;
 
-/// A subject is a line for people; somebody's whole change log as one is cut.
-const LONGEST_SUBJECT: usize = 500;
-/// And a message has its end, too.
-const LONGEST_BODY: usize = 10_000;
+/// Maximum length of a subject, which is meant to be one line.
+const MAX_SUBJECT_CHARS: usize = 500;
+/// Maximum length of the rest of a message.
+const MAX_BODY_CHARS: usize = 10_000;
 
 /// One commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Commit {
-    /// Its whole hash.
+    /// Full hash.
     pub hash: String,
-    /// As much of the hash as tells it from others.
+    /// Abbreviated hash, long enough to be unique.
     pub short: String,
-    /// The commits it follows; two or more for a merge, none for the first of all.
+    /// Parent commits; two or more for a merge, none for the first commit.
     pub parents: Vec<String>,
-    /// Who wrote it.
+    /// Author of the commit.
     pub author: Author,
-    /// When it was written, with the author's offset from UTC.
+    /// Author date, with the author's offset from UTC.
     pub date: String,
-    /// Branches and tags that point at it.
+    /// Branches and tags that point at the commit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<String>,
-    /// The first paragraph of its message, on one line.
+    /// First paragraph of the message, on one line.
     pub subject: String,
-    /// The rest of its message, when it was asked for.
+    /// Rest of the message, if requested.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub body: String,
 }
 
-/// Who wrote a commit.
+/// The author of a commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Author {
-    /// The name.
+    /// Name of the author.
     pub name: String,
-    /// The address.
+    /// Email address of the author.
     pub email: String,
 }
 
 impl Commit {
-    /// On one line.
+    /// Formats the commit on one line.
     pub(crate) fn line(&self) -> String {
         let Self { short, subject, .. } = self;
         let refs = match self.refs.as_slice() {
@@ -57,12 +57,12 @@ impl Commit {
             refs => format!(" ({})", refs.join(", ")),
         };
         let (author, day) = (&self.author.name, self.day());
-        words::name(&format!("{short} {day} {author}{refs}: {subject}"))
+        display::one_line(&format!("{short} {day} {author}{refs}: {subject}"))
     }
 
-    /// The line, and the rest of the message below it.
+    /// Formats the commit on one line, with the rest of the message below.
     pub(crate) fn paragraph(&self) -> String {
-        let body = words::visible(&self.body);
+        let body = display::printable(&self.body);
         let indented = body.trim_end().lines().map(|line| match line {
             "" => "\n".to_owned(),
             line => format!("\n    {line}"),
@@ -70,7 +70,7 @@ impl Commit {
         format!("{}{}", self.line(), indented.collect::<String>())
     }
 
-    /// The branch it is the tip of, if that is the one at hand.
+    /// Returns the current branch, if the commit is its tip.
     pub(crate) fn current_branch(&self) -> Option<String> {
         self.refs.iter().find_map(|name| name.strip_prefix("HEAD -> ").map(str::to_owned))
     }
@@ -80,17 +80,17 @@ impl Commit {
     }
 }
 
-/// The options under which `git log` says what [`parse`] reads.
+/// Returns the options of `git log` for output that [`parse`] can read.
 pub(crate) fn format(with_body: bool) -> [&'static str; 6] {
     let format = if with_body { FULL } else { SHORT };
     ["-z", format, "--encoding=UTF-8", "--no-show-signature", "--no-color", "--no-notes"]
 }
 
-/// Reads as many whole commits as there are.
+/// Parses all complete commits.
 pub(crate) fn parse(output: &[u8]) -> Vec<Commit> {
     let text = String::from_utf8_lossy(output);
     let mut fields: Vec<&str> = text.split('\0').collect();
-    // The last one is ended by a zero byte as well; what comes after it is nothing, or was cut off.
+    // The last field ends with a zero byte too; text after it is empty or truncated.
     fields.pop();
     fields.chunks_exact(FIELDS).filter_map(commit).collect()
 }
@@ -106,8 +106,8 @@ fn commit(fields: &[&str]) -> Option<Commit> {
         author: Author { name: (*name).to_owned(), email: (*email).to_owned() },
         date: (*date).to_owned(),
         refs: refs.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect(),
-        subject: words::cut(subject, LONGEST_SUBJECT),
-        body: words::cut(body.trim_end(), LONGEST_BODY),
+        subject: display::truncated(subject, MAX_SUBJECT_CHARS),
+        body: display::truncated(body.trim_end(), MAX_BODY_CHARS),
     })
 }
 
@@ -137,23 +137,23 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_was_cut_off_is_left_out() {
+    fn a_truncated_commit_is_left_out() {
         let cut = TWO.as_bytes().split_last_chunk::<8>().expect("longer").0;
         assert_eq!(parse(cut).len(), 1);
         assert_eq!(parse(b"").len(), 0);
     }
 
     #[test]
-    fn endless_messages_are_cut() {
+    fn very_long_messages_are_truncated() {
         let (subject, body) = ("s".repeat(1_000), "b".repeat(100_000));
         let output = format!("a\0a\0\0\0\0\0\0{subject}\0{body}\0");
         let commits = parse(output.as_bytes());
-        assert_eq!(commits[0].subject.chars().count(), LONGEST_SUBJECT + 1);
-        assert_eq!(commits[0].body.chars().count(), LONGEST_BODY + 1);
+        assert_eq!(commits[0].subject.chars().count(), MAX_SUBJECT_CHARS + 1);
+        assert_eq!(commits[0].body.chars().count(), MAX_BODY_CHARS + 1);
     }
 
     #[test]
-    fn a_subject_cannot_look_like_two_commits() {
+    fn a_subject_cannot_look_like_a_second_commit() {
         let mut commits = parse(TWO.as_bytes());
         commits[0].subject = "x\nbb 2026 Eve: y\u{1b}[2J".to_owned();
         assert_eq!(commits[0].line().lines().count(), 1);

@@ -1,29 +1,30 @@
-//! Why git failed, as a kind and a next step. Git has one exit code for nearly everything, so this is read from its words,
-//! which the surroundings of a run keep English. A word that is not known here is a failure in git's own words.
+//! Explains failures of git by a kind and a next step. Git has one exit code for nearly everything,
+//! so the kind is derived from its messages, which are always in English. An unknown message is
+//! passed on without a kind.
 
 use haft_core::{
     ErrorKind, Reply, ToolError,
     commands::{FinishedProcess, ProcessState},
 };
 
-use super::words::{complaint, visible};
+use super::display::{error_text, printable};
 
-/// What git says, what kind of failure that is, and what to do next. The first that fits counts.
+/// Parts of git's messages, the kind of failure, and the next step. The first match counts.
 const KNOWN: &[(&[&str], ErrorKind, &str)] = &[
     (
         &["branch is renamed, but"],
         ErrorKind::Partial,
-        "the branch has its new name, and its settings still stand under the old one; a person may move them in git's configuration",
+        "the branch has its new name, but its settings are still under the old one; ask the user to move them in git's configuration",
     ),
     (
         &["ot a git repository"],
         ErrorKind::NotFound,
-        "name a directory inside a repository in `directory`, or make one with `git init`",
+        "name a directory inside a repository in `directory`, or create one with `git init`",
     ),
     (
         &["dubious ownership"],
         ErrorKind::Denied,
-        "the repository belongs to another user; a person has to name it under safe.directory in their git configuration",
+        "the repository belongs to another user; ask the user to add it to safe.directory in their git configuration",
     ),
     (
         &[
@@ -32,17 +33,17 @@ const KNOWN: &[(&[&str], ErrorKind, &str)] = &[
             "could not lock config file",
         ],
         ErrorKind::Unavailable,
-        "wait for the other git that holds this lock, then call again; if none runs, a person may delete the lock file",
+        "wait for the other git process that holds this lock, then call again; if none is running, ask the user to delete the lock file",
     ),
     (
         &["lazy fetching disabled", "promisor remote"],
         ErrorKind::Unavailable,
-        "the repository holds only a part of its history here; a person has to fetch the rest",
+        "the repository has only a part of its history here; ask the user to fetch the rest",
     ),
     (
         &["tell me who you are", "empty ident name", "auto-detect email", "ident name is disabled"],
         ErrorKind::Unavailable,
-        "git does not know whose commits these are; a person has to set user.name and user.email",
+        "git does not know the author of the commits; ask the user to set user.name and user.email",
     ),
     (
         &[
@@ -56,12 +57,12 @@ const KNOWN: &[(&[&str], ErrorKind, &str)] = &[
             "requested URL returned error: 401",
         ],
         ErrorKind::Denied,
-        "the other side does not accept this user; a person has to set up the credentials",
+        "the remote does not accept the credentials; ask the user to set them up",
     ),
     (
         &["Read-only file system", "Permission denied", "insufficient permission"],
         ErrorKind::Denied,
-        "what git wanted to write is closed to this call; a person has to open it",
+        "this call may not write there; ask the user to allow it",
     ),
     (
         &[
@@ -75,22 +76,22 @@ const KNOWN: &[(&[&str], ErrorKind, &str)] = &[
             "the remote end hung up",
         ],
         ErrorKind::Network,
-        "check that the remote can be reached from here, then call again",
+        "check that the remote is reachable from here, then call again",
     ),
     (
         &["does not appear to be a git repository", "No such remote"],
         ErrorKind::NotFound,
-        "give the name of a remote that is configured; `git remote -v` lists them",
+        "give the name of a configured remote; `git remote -v` lists them",
     ),
     (
         &["Could not read from remote repository"],
         ErrorKind::Network,
-        "check that the remote can be reached from here, then call again",
+        "check that the remote is reachable from here, then call again",
     ),
     (
         &["ignored by one of your .gitignore files"],
         ErrorKind::Conflict,
-        "leave the ignored paths out, or change .gitignore first",
+        "leave out the ignored paths, or change .gitignore first",
     ),
     (
         &["partial commit during a"],
@@ -112,12 +113,12 @@ const KNOWN: &[(&[&str], ErrorKind, &str)] = &[
     (
         &["would be overwritten", "contains modified or untracked files", "local changes"],
         ErrorKind::Conflict,
-        "commit the changes that are in the way, or take them back, then call again",
+        "commit or revert the changes in these files, then call again",
     ),
     (
         &["is not fully merged"],
         ErrorKind::Conflict,
-        "merge the branch first; a branch that is not merged is only deleted by a person",
+        "merge the branch first; only the user may delete a branch that is not merged",
     ),
     (
         &[
@@ -127,39 +128,39 @@ const KNOWN: &[(&[&str], ErrorKind, &str)] = &[
             "is a missing but already registered",
         ],
         ErrorKind::Conflict,
-        "see with `git_worktree` where it is in use, and use another there first",
+        "find with `git_worktree` where it is in use, and use another one there first",
     ),
     (
         &["already exists", "' exists; cannot create"],
         ErrorKind::Conflict,
-        "take another name, or use what is there",
+        "choose another name, or use the existing one",
     ),
     (
         &["is a main working tree"],
         ErrorKind::Conflict,
-        "only worktrees that were added can be removed; `git_worktree` with action `list` shows them",
+        "only added worktrees can be removed; `git_worktree` with action `list` shows them",
     ),
     (
         &["is not a working tree"],
         ErrorKind::NotFound,
-        "`git_worktree` with action `list` shows the worktrees there are",
+        "`git_worktree` with action `list` shows the existing worktrees",
     ),
     (
         &["must be run in a work tree", "cannot use bare repository"],
         ErrorKind::Unsupported,
-        "the repository has no files here; name a worktree of it in `directory`",
+        "the repository has no files here; name one of its worktrees in `directory`",
     ),
     (
         &["outside repository"],
         ErrorKind::Denied,
-        "name a path inside the repository; a nested repository is named in `directory`",
+        "give a path inside the repository; name a nested repository in `directory`",
     ),
     (
         &[": bad file"],
         ErrorKind::Unsupported,
-        "it is a directory or submodule there, or only a part of the history is here; `git_show` without `file` shows the commit",
+        "the path is a directory or submodule there, or only a part of the history is here; `git_show` without `file` shows the commit",
     ),
-    (&["has only", "There is only"], ErrorKind::Input, "ask for lines that the file has"),
+    (&["has only", "There is only"], ErrorKind::Input, "give line numbers that the file has"),
     (
         &[
             "did not match any file",
@@ -199,66 +200,67 @@ const KNOWN: &[(&[&str], ErrorKind, &str)] = &[
     (
         &["cannot lock ref"],
         ErrorKind::Conflict,
-        "somebody else has changed the ref, or its name is in the way of another; look again with `git_branch`",
+        "another process changed the ref, or its name conflicts with another; check again with `git_branch`",
     ),
 ];
 
-/// What went wrong in a run that ended with a code other than 0.
+/// Returns the error for a run that ended with an exit code other than 0.
 pub(crate) fn explain(name: &str, finished: &FinishedProcess) -> ToolError {
     let (kind, hint) = kind_of(&String::from_utf8_lossy(&finished.err));
-    let error = ToolError::new(kind, format!("`{name}` failed: {}", said(finished)));
+    let error = ToolError::new(kind, format!("`{name}` failed: {}", message_of(finished)));
     match hint {
         Some(hint) => error.hint(hint),
         None => error,
     }
 }
 
-/// A failure with everything that was said beside it, for what a message cannot hold.
-pub(crate) fn explain_whole(name: &str, finished: &FinishedProcess) -> ToolError {
-    explain(name, finished).with_partial(whole(finished))
+/// Returns the error with the complete output, for output that does not fit in a message.
+pub(crate) fn explain_with_output(name: &str, finished: &FinishedProcess) -> ToolError {
+    explain(name, finished).with_partial(full_output(finished))
 }
 
-/// Everything that was said.
-pub(crate) fn whole(finished: &FinishedProcess) -> Reply {
-    let parts = [&finished.out, &finished.err].map(|part| visible(&String::from_utf8_lossy(part)));
+/// Returns the complete output.
+pub(crate) fn full_output(finished: &FinishedProcess) -> Reply {
+    let parts =
+        [&finished.out, &finished.err].map(|part| printable(&String::from_utf8_lossy(part)));
     Reply::text(parts.concat())
 }
 
-/// Whether git's words tell nothing about the kind of failure.
+/// Returns true if the messages of git match no known failure.
 pub(crate) fn is_unknown(finished: &FinishedProcess) -> bool {
     kind_of(&String::from_utf8_lossy(&finished.err)).1.is_none()
 }
 
-/// What went wrong in a run that did not end by itself.
+/// Returns the error for a run that did not end by itself.
 pub(crate) fn unfinished(name: &str, state: ProcessState) -> ToolError {
     match state {
         ProcessState::KilledByTimeout => {
-            ToolError::new(ErrorKind::Timeout, format!("`{name}` took too long and was ended"))
+            ToolError::new(ErrorKind::Timeout, format!("`{name}` was stopped at its timeout"))
         }
         ProcessState::Cancelled => {
-            ToolError::new(ErrorKind::Cancelled, format!("`{name}` was called off"))
+            ToolError::new(ErrorKind::Cancelled, format!("`{name}` was cancelled"))
         }
         _ => ToolError::failed(format!("`{name}` was ended by a signal"))
-            .hint("look at the repository with `git_status` before you call again"),
+            .hint("check the repository with `git_status` before you call again"),
     }
 }
 
-/// Whether the failure is only that there is no commit yet.
-pub(crate) fn is_unborn(finished: &FinishedProcess) -> bool {
+/// Returns true if the only failure is that the repository has no commit yet.
+pub(crate) fn has_no_commits(finished: &FinishedProcess) -> bool {
     String::from_utf8_lossy(&finished.err).contains("does not have any commits yet")
 }
 
-/// The complaint of a run, or what else it said.
-pub(crate) fn said(finished: &FinishedProcess) -> String {
-    let err = complaint(&finished.err);
+/// Returns the error message of a run, or else its output.
+pub(crate) fn message_of(finished: &FinishedProcess) -> String {
+    let err = error_text(&finished.err);
     if !err.is_empty() {
         return err;
     }
-    let out = complaint(&finished.out);
+    let out = error_text(&finished.out);
     match (out.is_empty(), finished.status.exit_code) {
         (false, _) => out,
-        (true, Some(code)) => format!("it said nothing and ended with code {code}"),
-        (true, None) => "it said nothing".to_owned(),
+        (true, Some(code)) => format!("no message, exit code {code}"),
+        (true, None) => "no message".to_owned(),
     }
 }
 
@@ -297,7 +299,7 @@ mod tests {
         assert!(error.message().contains(err.trim()), "{}", error.message());
     }
 
-    // What needs another machine; everything else is provoked with the real program in `tests/it/git.rs` of `haft`.
+    // Failures that need another machine; `tests/it/git.rs` of `haft` provokes all others with git.
     #[test]
     fn failures_of_other_machines_have_their_kinds() {
         check("fatal: Authentication failed for 'https://h/r'", ErrorKind::Denied);
@@ -312,18 +314,18 @@ mod tests {
         let forbidden =
             "fatal: unable to access 'https://h/r/': The requested URL returned error: 403";
         check(forbidden, ErrorKind::Denied);
-        check("error: something nobody has heard of", ErrorKind::ToolFailed);
+        check("error: some unknown message", ErrorKind::ToolFailed);
     }
 
     #[test]
-    fn a_silent_failure_still_says_something() {
+    fn a_silent_failure_has_a_message() {
         let error = explain("git test", &finished("", ""));
-        assert_eq!(error.message(), "`git test` failed: it said nothing and ended with code 128");
-        assert_eq!(said(&finished("out", " \n")), "out");
+        assert_eq!(error.message(), "`git test` failed: no message, exit code 128");
+        assert_eq!(message_of(&finished("out", " \n")), "out");
     }
 
     #[test]
-    fn runs_that_were_ended_say_by_what() {
+    fn stopped_runs_have_their_kinds() {
         for (state, kind) in [
             (ProcessState::KilledByTimeout, ErrorKind::Timeout),
             (ProcessState::Cancelled, ErrorKind::Cancelled),

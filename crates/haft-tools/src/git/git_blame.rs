@@ -1,4 +1,4 @@
-//! `git_blame`: which commit wrote each line of a file.
+//! `git_blame`: shows which commit last changed each line of a file.
 
 use std::{
     collections::BTreeMap,
@@ -13,19 +13,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    command::{Git, Run, accesses},
+    command::{Git, GitRun, accesses},
+    display,
     git_status::workspace,
-    names, words,
+    names,
 };
 
-/// So many lines at once.
-const MOST: usize = 400;
-/// A line says nothing after so many characters.
-const LONGEST_LINE: usize = 300;
-/// So much of a hash tells commits apart.
-const SHORT: usize = 8;
+/// Maximum number of lines at once.
+const MAX_LINES: usize = 400;
+/// Maximum length of a line shown.
+const MAX_LINE_CHARS: usize = 300;
+/// Length of an abbreviated hash.
+const SHORT_HASH_CHARS: usize = 8;
 
-/// Which lines.
+/// The file and the lines.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "path": "src/main.rs", "first_line": 10, "last_line": 30 }))]
@@ -42,11 +43,12 @@ pub struct GitBlame {
     #[serde(default)]
     #[schemars(range(min = 1), extend("x-aliases" = ["end_line", "endLine"]))]
     pub last_line: Option<usize>,
-    /// The file as it was at this commit, branch or tag; as it is when left out.
+    /// A commit, branch or tag, to show the file as it was then. Default: the current file.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["commit", "ref"]))]
     pub revision: Option<String>,
-    /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
     #[schemars(with = "haft_core::PathInput")]
@@ -57,37 +59,37 @@ fn first() -> usize {
     1
 }
 
-/// Lines and who wrote them.
+/// Lines with their commits.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Blame {
     /// The file, relative to the workspace.
     pub path: String,
-    /// The commits that wrote these lines, by hash.
-    pub commits: BTreeMap<String, Blamed>,
+    /// The commits of these lines, by hash.
+    pub commits: BTreeMap<String, BlamedCommit>,
     /// The lines, in order.
     #[schemars(extend("x-in-content" = true))]
     pub lines: Vec<BlamedLine>,
 }
 
-/// A commit that wrote lines.
+/// A commit that changed lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Blamed {
-    /// Who wrote it.
+pub struct BlamedCommit {
+    /// Author of the commit.
     pub author: String,
-    /// When, as a day in UTC.
+    /// Day of the commit, in UTC.
     pub date: String,
-    /// The first line of its message.
+    /// First line of the message.
     pub subject: String,
 }
 
-/// A line and the commit that wrote it.
+/// A line and the commit that last changed it.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BlamedLine {
-    /// Its number in the file.
+    /// Line number in the file.
     pub number: usize,
-    /// The hash of the commit.
+    /// Hash of the commit.
     pub commit: String,
-    /// The line.
+    /// Text of the line.
     pub text: String,
 }
 
@@ -96,28 +98,28 @@ impl Output for Blame {
         let mut text = String::new();
         for BlamedLine { number, commit, text: line } in &self.lines {
             let about = self.commits.get(commit).cloned().unwrap_or_default();
-            let (hash, author) = (short(commit), words::name(&about.author));
+            let (hash, author) = (short(commit), display::one_line(&about.author));
             text.push_str(&format!("{number}\t{hash} {author} {}\t{line}\n", about.date));
         }
         for (hash, about) in &self.commits {
-            text.push_str(&format!("{}: {}\n", short(hash), words::name(&about.subject)));
+            text.push_str(&format!("{}: {}\n", short(hash), display::one_line(&about.subject)));
         }
         text.truncate(text.trim_end().len());
         text
     }
 
     fn title(&self) -> Option<String> {
-        Some(format!("Git blame {}", words::name(&self.path)))
+        Some(format!("Git blame {}", display::one_line(&self.path)))
     }
 }
 
 fn short(hash: &str) -> &str {
-    hash.get(..SHORT).unwrap_or(hash)
+    hash.get(..SHORT_HASH_CHARS).unwrap_or(hash)
 }
 
 impl Blame {
-    /// Reads `blame --porcelain`: a line with the hash and the numbers, facts of the commit where it is new, and the line
-    /// itself after a tab.
+    /// Parses `blame --porcelain`: a line with the hash and the numbers, facts about a new commit,
+    /// and the text of the line after a tab.
     fn parse(path: String, output: &[u8]) -> Self {
         let text = String::from_utf8_lossy(output);
         let mut blame = Self { path, ..Self::default() };
@@ -125,7 +127,7 @@ impl Blame {
         for line in text.split('\n') {
             match (&at, line.strip_prefix('\t')) {
                 (Some((commit, number)), Some(line)) => {
-                    let text = words::content(line, LONGEST_LINE);
+                    let text = display::content_line(line, MAX_LINE_CHARS);
                     let (commit, number) = (commit.clone(), *number);
                     blame.lines.push(BlamedLine { number, commit, text });
                     at = None;
@@ -149,7 +151,7 @@ impl Blame {
     }
 }
 
-/// `hash number-then number-now …`.
+/// Parses `hash old-number new-number …`.
 fn heading(line: &str) -> Option<(String, usize)> {
     let mut words = line.split(' ');
     let hash = words.next().filter(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
@@ -162,39 +164,39 @@ fn day(seconds: &str) -> String {
     time.map_or_else(String::new, |time| time.strftime("%Y-%m-%d").to_string())
 }
 
-fn look(input: &GitBlame) -> Result<Run, ToolError> {
+fn blame_run(input: &GitBlame) -> Result<GitRun, ToolError> {
     let path = names::path_in(&input.directory, &input.path)?;
     let revision = input.revision.as_deref().map(names::commit).transpose()?;
     let first = input.first_line.max(1);
     let number = match input.last_line {
         Some(last) if last < first => {
-            let message = format!("last_line {last} comes before first_line {first}");
+            let message = format!("last_line {last} is before first_line {first}");
             return Err(ToolError::input(message).hint("give the smaller number as first_line"));
         }
-        Some(last) => (last - first).saturating_add(1).min(MOST),
-        None => MOST,
+        Some(last) => (last - first).saturating_add(1).min(MAX_LINES),
+        None => MAX_LINES,
     };
     let options = ["--porcelain", "--no-textconv", "--no-progress", "--encoding=UTF-8"];
     let lines = format!("-L{first},+{number}");
-    let run = Run::looking("blame").with(options).with([lines]);
+    let run = GitRun::read_only("blame").with(options).with([lines]);
     Ok(run.with(revision).paths(&[path]))
 }
 
-/// Says who wrote the lines of a file.
+/// Shows which commits last changed the lines of a file.
 #[tool(
     idempotent,
     deadline = "60s",
-    variables(most = MOST),
+    variables(max_lines = MAX_LINES),
     access = |input| {
-        accesses(look(input).map(|look| [look]), [Access::Read(input.path.clone())])
+        accesses(blame_run(input).map(|run| [run]), [Access::Read(input.path.clone())])
     },
     profiles(reviewer)
 )]
 pub async fn git_blame(input: GitBlame, shell: Shell) -> Result<Blame, ToolError> {
-    let look = look(&input)?;
+    let run = blame_run(&input)?;
     let directory = names::directory(&input.directory)?;
     let git = Git { shell: &shell, directory: Path::new(&directory) };
-    let finished = git.run(&look).await?;
+    let finished = git.run(&run).await?;
     Ok(Blame::parse(input.path.to_string_lossy().into_owned(), &finished.out))
 }
 
@@ -205,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_carry_the_commit_that_is_told_once() {
+    fn lines_have_commits_that_are_described_once() {
         let output = "aaaaaaaaaa 1 1 2\nauthor Ada\nauthor-time 1794809852\nsummary first\nfilename x\n\tone\n\
                       aaaaaaaaaa 2 2\n\t\ttwo\nbbbbbbbbbb 1 3 1\nauthor Ben\nsummary second\n\t\n";
         let blame = Blame::parse("x".to_owned(), output.as_bytes());
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_bounded() {
+    fn a_range_is_limited() {
         let input = |first_line, last_line| GitBlame {
             path: "x".into(),
             first_line,
@@ -223,11 +225,12 @@ mod tests {
             revision: None,
             directory: workspace(),
         };
-        let said = |input| look(&input).map(|run| run.program().to_string()).unwrap_or_default();
-        assert!(said(input(5, Some(7))).contains(" -L5,+3 -- x"));
-        assert!(said(input(1, Some(usize::MAX))).contains(" -L1,+400 "));
-        assert!(said(input(usize::MAX, Some(usize::MAX))).contains(",+1 "));
-        assert!(look(&input(7, Some(5))).is_err());
+        let command =
+            |input| blame_run(&input).map(|run| run.program().to_string()).unwrap_or_default();
+        assert!(command(input(5, Some(7))).contains(" -L5,+3 -- x"));
+        assert!(command(input(1, Some(usize::MAX))).contains(" -L1,+400 "));
+        assert!(command(input(usize::MAX, Some(usize::MAX))).contains(",+1 "));
+        assert!(blame_run(&input(7, Some(5))).is_err());
     }
 
     proptest! {

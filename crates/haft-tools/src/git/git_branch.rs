@@ -1,4 +1,4 @@
-//! `git_branch`: branches, listed, created, taken up, renamed and deleted.
+//! `git_branch`: lists, creates, switches, renames and deletes branches.
 
 use std::path::{Path, PathBuf};
 
@@ -9,69 +9,71 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    command::{Git, Run, accesses},
+    command::{Git, GitRun, accesses},
+    display,
     git_status::workspace,
-    names, words,
+    names,
 };
 
-/// So many are listed.
-const MOST: usize = 200;
+/// Maximum number of branches listed.
+const MAX_BRANCHES: usize = 200;
 
-/// The fields of a branch, each ended by a zero byte.
+/// The fields of a branch, each followed by a zero byte.
 const FORMAT: &str = "--format=%(refname)%00%(objectname:short)%00%(upstream:short)%00%(upstream:track,nobracket)%00\
                       %(HEAD)%00%(committerdate:short)%00%(contents:subject)%00";
 const FIELDS: usize = 7;
 
-/// What to do with which branch.
+/// The action, and its branch.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "action": "create", "name": "fix/upload", "switch": true }))]
 pub struct GitBranch {
-    /// What to do.
+    /// The action to carry out.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["operation", "command"]))]
     pub action: BranchAction,
-    /// The branch; needed for everything but list.
+    /// The branch; required for every action but list.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["branch", "branch_name", "branchName"]))]
     pub name: Option<String>,
-    /// create: the commit, branch or tag it begins at; HEAD when left out.
+    /// create: the commit, branch or tag where it begins. Default: HEAD.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["from", "base", "start_point", "startPoint"]))]
     pub start: Option<String>,
-    /// create: switch to it at once.
+    /// create: also switch to it.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["checkout"]))]
     pub switch: bool,
-    /// rename: what it is to be called.
+    /// rename: the new name.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["newName", "to"]))]
     pub new_name: Option<String>,
-    /// list: remote branches too, as of the last fetch.
+    /// list: include remote branches, as of the last fetch.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["remotes", "all"]))]
     pub remote: bool,
-    /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
-/// What to do with a branch.
+/// An action on branches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BranchAction {
-    /// Tell which there are.
+    /// List branches.
     #[default]
     List,
-    /// Make one.
+    /// Create a branch.
     Create,
-    /// Take one up.
+    /// Check out a branch.
     Switch,
-    /// Give one another name.
+    /// Rename a branch.
     Rename,
-    /// Delete one that is merged.
+    /// Delete a merged branch.
     Delete,
 }
 
@@ -90,37 +92,37 @@ impl BranchAction {
 /// Branches.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Branches {
-    /// What was done.
+    /// The action carried out.
     pub action: BranchAction,
-    /// The branch it was done with, by the name it was given.
+    /// The branch of the action, by its new name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Every branch that was asked for, or the one at hand after the change.
+    /// The listed branches, or the changed branch.
     pub branches: Vec<Branch>,
-    /// There are more.
+    /// There are more branches.
     pub has_more: bool,
 }
 
 /// A branch.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Branch {
-    /// Its name; a remote one begins with the name of its remote.
+    /// Name of the branch; that of a remote branch begins with its remote.
     pub name: String,
-    /// It is a remote one.
+    /// True for a remote branch.
     pub is_remote: bool,
-    /// It is the one at hand.
+    /// True for the current branch.
     pub is_current: bool,
-    /// The commit it points at.
+    /// The commit that the branch points at.
     pub commit: String,
-    /// The branch that it follows.
+    /// The upstream branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// How it stands to that: `ahead 1, behind 2`, or `gone`.
+    /// State relative to the upstream: `ahead 1, behind 2`, or `gone`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracking: Option<String>,
-    /// The day of its last commit.
+    /// Day of its last commit.
     pub date: String,
-    /// The subject of its last commit.
+    /// Subject of its last commit.
     pub subject: String,
 }
 
@@ -133,7 +135,7 @@ impl Output for Branches {
             None => {}
         }
         if self.has_more {
-            lines.push(format!("[there are more than {MOST}: these are the newest]"));
+            lines.push(format!("[more than {MAX_BRANCHES} branches; these are the newest]"));
         }
         lines.join("\n")
     }
@@ -153,56 +155,57 @@ impl Branch {
             (Some(upstream), None) => format!(" [{upstream}]"),
             (None, _) => String::new(),
         };
-        words::name(&format!("{mark} {name} {commit} {date}{follows} {subject}"))
+        display::one_line(&format!("{mark} {name} {commit} {date}{follows} {subject}"))
     }
 
     fn of(fields: &[&str]) -> Option<Self> {
         let [name, commit, upstream, tracking, head, date, subject] = fields else { return None };
-        // Records are lines besides.
+        // Each record also ends with a newline.
         let name = name.trim_start_matches('\n');
         let (name, is_remote) = match name.strip_prefix("refs/heads/") {
             Some(name) => (name, false),
             None => (name.strip_prefix("refs/remotes/")?, true),
         };
-        let told = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let set = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         Some(Self {
             name: name.to_owned(),
             is_remote,
             is_current: *head == "*",
             commit: (*commit).to_owned(),
-            upstream: told(upstream),
-            tracking: told(tracking),
+            upstream: set(upstream),
+            tracking: set(tracking),
             date: (*date).to_owned(),
             subject: (*subject).to_owned(),
         })
     }
 }
 
-/// Reads what `for-each-ref` says in our format.
+/// Parses the output of `for-each-ref` in `FORMAT`.
 fn parse(output: &[u8]) -> Vec<Branch> {
     let text = String::from_utf8_lossy(output);
     let fields: Vec<&str> = text.split('\0').collect();
     fields.chunks_exact(FIELDS).filter_map(Branch::of).collect()
 }
 
-/// The change, if any, and the look at what there is afterwards.
-struct Plan {
-    change: Option<Run>,
-    look: Run,
+/// The run that changes something, if any, and the one that lists the result.
+struct BranchPlan {
+    change: Option<GitRun>,
+    list: GitRun,
     name: Option<String>,
 }
 
-impl Plan {
+impl BranchPlan {
     fn of(input: &GitBranch) -> Result<Self, ToolError> {
-        let look = |refs: &[&str]| {
-            let count = format!("--count={}", MOST + 1);
-            let run = Run::looking("for-each-ref").with(["--sort=-committerdate", &count, FORMAT]);
+        let list = |refs: &[&str]| {
+            let count = format!("--count={}", MAX_BRANCHES + 1);
+            let run =
+                GitRun::read_only("for-each-ref").with(["--sort=-committerdate", &count, FORMAT]);
             run.with(refs.iter().copied())
         };
         if input.action == BranchAction::List {
             let remotes = input.remote.then_some("refs/remotes");
             let refs: Vec<&str> = ["refs/heads"].into_iter().chain(remotes).collect();
-            return Ok(Self { change: None, look: look(&refs), name: None });
+            return Ok(Self { change: None, list: list(&refs), name: None });
         }
         let name = needed(input.name.as_deref(), "name")?;
         let (change, name) = match input.action {
@@ -218,16 +221,16 @@ impl Plan {
                 (branch(["--delete"]).with(["--", &name]), name)
             }
         };
-        let look = look(&[&format!("refs/heads/{name}")]);
-        Ok(Self { change: Some(change), look, name: Some(name) })
+        let list = list(&[&format!("refs/heads/{name}")]);
+        Ok(Self { change: Some(change), list, name: Some(name) })
     }
 
-    fn runs(self) -> Vec<Run> {
-        self.change.into_iter().chain([self.look]).collect()
+    fn runs(self) -> Vec<GitRun> {
+        self.change.into_iter().chain([self.list]).collect()
     }
 }
 
-fn create(input: &GitBranch, name: &str) -> Result<Run, ToolError> {
+fn create(input: &GitBranch, name: &str) -> Result<GitRun, ToolError> {
     let start = input.start.as_deref().map(names::commit).transpose()?;
     let run = match input.switch {
         true => switch(["--no-track", "--create"]).with([name]),
@@ -236,18 +239,18 @@ fn create(input: &GitBranch, name: &str) -> Result<Run, ToolError> {
     Ok(run.with(start))
 }
 
-fn branch<const N: usize>(options: [&str; N]) -> Run {
-    Run::changing("branch").with(options)
+fn branch<const N: usize>(options: [&str; N]) -> GitRun {
+    GitRun::changing("branch").with(options)
 }
 
-fn switch<const N: usize>(options: [&str; N]) -> Run {
-    let always = ["--quiet", "--no-guess", "--no-recurse-submodules"];
-    Run::changing("switch").with(always).with(options)
+fn switch<const N: usize>(options: [&str; N]) -> GitRun {
+    let options_for_all = ["--quiet", "--no-guess", "--no-recurse-submodules"];
+    GitRun::changing("switch").with(options_for_all).with(options)
 }
 
 fn needed(name: Option<&str>, field: &str) -> Result<String, ToolError> {
     let name = name.ok_or_else(|| {
-        ToolError::input(format!("`{field}` is missing"))
+        ToolError::input(format!("`{field}`: required for this action"))
             .hint(format!("give the branch in `{field}`"))
     })?;
     names::branch(name)
@@ -255,7 +258,7 @@ fn needed(name: Option<&str>, field: &str) -> Result<String, ToolError> {
 
 fn touched(input: &GitBranch) -> Vec<Access> {
     let writes = (input.action != BranchAction::List).then_some(Access::Any(Power::WriteFiles));
-    accesses(Plan::of(input).map(Plan::runs), writes)
+    accesses(BranchPlan::of(input).map(BranchPlan::runs), writes)
 }
 
 /// Lists and changes branches.
@@ -265,16 +268,16 @@ pub async fn git_branch(
     shell: Shell,
     _write: WriteFiles,
 ) -> Result<Branches, ToolError> {
-    let plan = Plan::of(&input)?;
+    let plan = BranchPlan::of(&input)?;
     let directory = names::directory(&input.directory)?;
     let git = Git { shell: &shell, directory: Path::new(&directory) };
     if let Some(change) = &plan.change {
         git.run(change).await?;
     }
-    let finished = git.run(&plan.look).await?;
+    let finished = git.run(&plan.list).await?;
     let mut branches = parse(&finished.out);
-    let has_more = branches.len() > MOST || finished.is_truncated;
-    branches.truncate(MOST);
+    let has_more = branches.len() > MAX_BRANCHES || finished.is_truncated;
+    branches.truncate(MAX_BRANCHES);
     Ok(Branches { action: input.action, name: plan.name, branches, has_more })
 }
 
@@ -312,21 +315,21 @@ mod tests {
 
     #[track_caller]
     fn check(input: &GitBranch, expected: &str) {
-        let change = Plan::of(input).expect("a good input").change.expect("a change");
+        let change = BranchPlan::of(input).expect("a good input").change.expect("a change");
         assert_eq!(change.program().to_string(), expected);
     }
 
     #[test]
     fn nothing_is_ever_forced() {
         check(&input(BranchAction::Create, "x"), "git branch --no-track -- x");
-        let taken_up = GitBranch {
+        let switched = GitBranch {
             switch: true,
             start: Some("HEAD~1".to_owned()),
             ..input(BranchAction::Create, "x")
         };
         let quietly = "git switch --quiet --no-guess --no-recurse-submodules";
         let expected = format!("{quietly} --no-track --create x 'HEAD~1'");
-        check(&taken_up, &expected);
+        check(&switched, &expected);
         check(&input(BranchAction::Switch, "x"), &format!("{quietly} x"));
         check(&input(BranchAction::Delete, "x"), "git branch --delete -- x");
         let renamed =
@@ -335,12 +338,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_no_branch_is_refused_and_a_list_writes_nothing() {
+    fn missing_and_invalid_names_are_refused_and_a_list_writes_nothing() {
         for action in [BranchAction::Create, BranchAction::Switch, BranchAction::Delete] {
-            assert!(Plan::of(&input(action, "-D")).is_err());
-            assert!(Plan::of(&GitBranch { name: None, ..input(action, "x") }).is_err());
+            assert!(BranchPlan::of(&input(action, "-D")).is_err());
+            assert!(BranchPlan::of(&GitBranch { name: None, ..input(action, "x") }).is_err());
         }
-        assert!(Plan::of(&input(BranchAction::Rename, "x")).is_err());
+        assert!(BranchPlan::of(&input(BranchAction::Rename, "x")).is_err());
         let writes =
             |action| touched(&input(action, "x")).contains(&Access::Any(Power::WriteFiles));
         assert!(writes(BranchAction::Delete) && !writes(BranchAction::List));

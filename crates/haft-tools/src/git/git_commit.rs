@@ -1,4 +1,4 @@
-//! `git_commit`: named paths, everything, or what is staged becomes a commit.
+//! `git_commit`: commits named paths, all changes, or what is staged.
 
 use std::path::{Path, PathBuf};
 
@@ -10,20 +10,18 @@ use serde_json::json;
 
 use super::{
     FileDiffs,
-    command::{Git, Run, accesses},
-    commits, failure,
+    command::{Git, GitRun, accesses},
+    commits, display, failure,
     git_status::{reads, workspace},
     names,
-    patches::{self, Question},
-    words,
+    patches::{self, DiffRuns},
 };
-
-/// What to commit.
+/// The changes to commit, and the message.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "message": "Retry failed uploads", "paths": ["src/upload.rs", "tests/upload.rs"] }))]
 pub struct GitCommit {
-    /// What the commit says: a short first line, and if need be an empty line and more.
+    /// The message: a short first line, and if needed an empty line and more text.
     #[schemars(length(min = 1), extend("x-aliases" = ["msg", "commit_message"]))]
     pub message: String,
     /// Exactly these files and directories, relative to the workspace.
@@ -31,15 +29,16 @@ pub struct GitCommit {
     #[schemars(extend("x-aliases" = ["files"]))]
     #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
-    /// Every change below the directory, new files too.
+    /// Every change below the directory, including new files.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["add_all", "addAll"]))]
     #[schemars(extend("x-short" = "a"))]
     pub all: bool,
-    /// Replace the last commit, which no remote branch may have yet.
+    /// Replace the last commit; refused if a remote branch has it.
     #[serde(default)]
     pub amend: bool,
-    /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
     #[schemars(with = "haft_core::PathInput")]
@@ -49,16 +48,16 @@ pub struct GitCommit {
 /// The new commit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Committed {
-    /// Its whole hash.
+    /// Full hash.
     pub hash: String,
-    /// As much of the hash as tells it from others.
+    /// Abbreviated hash, long enough to be unique.
     pub short: String,
-    /// The branch it is on; absent when HEAD is detached.
+    /// The branch of the commit; absent when HEAD is detached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The first paragraph of its message.
+    /// First paragraph of the message.
     pub subject: String,
-    /// What it changed.
+    /// The changes of the commit.
     #[serde(flatten)]
     pub changes: FileDiffs,
 }
@@ -66,7 +65,7 @@ pub struct Committed {
 impl Output for Committed {
     fn text(&self) -> String {
         let place = self.branch.as_deref().unwrap_or("no branch (HEAD is detached)");
-        let subject = words::name(&self.subject);
+        let subject = display::one_line(&self.subject);
         let files = self.changes.summary();
         format!("Committed {} on {place}: {subject}\n{files}", self.short)
     }
@@ -76,51 +75,51 @@ impl Output for Committed {
     }
 }
 
-/// Everything that may be run, in order.
-struct Plan {
-    /// Which remote branches have the commit that is to be replaced.
-    pushed: Option<Run>,
+/// All runs of a call, in order.
+struct CommitPlan {
+    /// Lists a remote branch with the commit to be amended.
+    pushed: Option<GitRun>,
     staging: Option<Staging>,
-    commit: Run,
-    about: Run,
-    files: Run,
+    commit: GitRun,
+    about: GitRun,
+    files: GitRun,
 }
 
-/// From the files into the index.
+/// The runs that stage files.
 struct Staging {
-    /// What a merge could not decide.
-    unmerged: Run,
-    /// Where the signs of that are still in the files.
-    markers: Run,
-    add: Run,
+    /// Lists the conflicts of a merge.
+    unmerged: GitRun,
+    /// Finds conflict markers in the files.
+    markers: GitRun,
+    add: GitRun,
 }
 
-impl Plan {
+impl CommitPlan {
     fn of(input: &GitCommit) -> Result<Self, ToolError> {
         check(input)?;
         let paths = names::paths(&input.directory, &input.paths)?;
         let paths: Vec<String> = paths.into_iter().map(names::literal).collect();
         let remotes = ["--count=1", "--contains=HEAD", "--format=%(refname:short)", "refs/remotes"];
-        let commit = Run::changing("commit")
+        let commit = GitRun::changing("commit")
             .with(["--quiet", "--cleanup=whitespace"])
             .with(input.amend.then_some("--amend"))
             .with([format!("--message={}", input.message)]);
-        let about = Run::looking("log").with(commits::format(false));
+        let about = GitRun::read_only("log").with(commits::format(false));
         let shown =
             ["--format=", "--no-show-signature", "--no-notes", "--diff-merges=first-parent"];
-        let shown = Run::looking("show").with(shown);
+        let shown = GitRun::read_only("show").with(shown);
         let none: [&Path; 0] = [];
         let head = ["HEAD".to_owned()];
         Ok(Self {
-            pushed: input.amend.then(|| Run::looking("for-each-ref").with(remotes)),
+            pushed: input.amend.then(|| GitRun::read_only("for-each-ref").with(remotes)),
             staging: Staging::of(input, &paths),
             commit: commit.paths(&paths),
             about: about.with(["--max-count=1", "HEAD"]).paths(&[]),
-            files: Question::new(&shown, &input.directory, &none, &head)?.counts,
+            files: DiffRuns::new(&shown, &input.directory, &none, &head)?.counts,
         })
     }
 
-    fn runs(self) -> Vec<Run> {
+    fn runs(self) -> Vec<GitRun> {
         let staging =
             self.staging.map(|Staging { unmerged, markers, add }| [unmerged, markers, add]);
         let staging = staging.into_iter().flatten();
@@ -139,31 +138,31 @@ impl Staging {
         };
         let options = ["--check", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD"];
         Some(Self {
-            unmerged: Run::looking("ls-files").with(["--unmerged", "-z"]),
-            markers: Run::looking("diff").with(options).paths(&[]),
-            add: Run::changing("add").with(["--all"]).paths(paths),
+            unmerged: GitRun::read_only("ls-files").with(["--unmerged", "-z"]),
+            markers: GitRun::read_only("diff").with(options).paths(&[]),
+            add: GitRun::changing("add").with(["--all"]).paths(paths),
         })
     }
 }
 
 fn check(input: &GitCommit) -> Result<(), ToolError> {
     if input.message.trim().is_empty() {
-        return Err(ToolError::input("the message is empty").hint("say what the commit does"));
+        return Err(ToolError::input("message: empty").hint("describe the commit"));
     }
     if input.all && !input.paths.is_empty() {
-        return Err(ToolError::input("both `paths` and `all` are given")
-            .hint("give `paths` for some changes, or `all` for every one"));
+        return Err(ToolError::input("`paths` and `all` cannot be combined")
+            .hint("give `paths` for some changes, or `all` for all changes"));
     }
     Ok(())
 }
 
-/// Commits.
+/// Creates a commit.
 #[tool(
     deadline = "5m",
     access = |input| {
-        // What hooks change is not known before; git itself writes into its own folder.
+        // Hooks may change any file.
         let writes = [Access::Any(Power::WriteFiles)];
-        accesses(Plan::of(input).map(Plan::runs), reads(&input.paths).chain(writes))
+        accesses(CommitPlan::of(input).map(CommitPlan::runs), reads(&input.paths).chain(writes))
     }
 )]
 pub async fn git_commit(
@@ -171,7 +170,7 @@ pub async fn git_commit(
     shell: Shell,
     _write: WriteFiles,
 ) -> Result<Committed, ToolError> {
-    let plan = Plan::of(&input)?;
+    let plan = CommitPlan::of(&input)?;
     let directory = names::directory(&input.directory)?;
     let git = Git { shell: &shell, directory: Path::new(&directory) };
     if let Some(pushed) = &plan.pushed {
@@ -187,7 +186,7 @@ pub async fn git_commit(
     let about = git.run(&plan.about).await?;
     let files = git.run(&plan.files).await?;
     let commit = commits::parse(&about.out).into_iter().next().ok_or_else(|| {
-        ToolError::internal("git has committed and does not tell what").hint("see `git_log`")
+        ToolError::internal("git created a commit but does not list it").hint("see `git_log`")
     })?;
     Ok(Committed {
         branch: commit.current_branch(),
@@ -203,14 +202,14 @@ fn refuse_pushed(finished: &FinishedProcess) -> Result<(), ToolError> {
     match branch.trim() {
         "" => Ok(()),
         branch => Err(ToolError::conflict(format!(
-            "the last commit is already in `{}`, so it is not amended",
-            words::name(branch)
+            "the last commit is already in `{}`, so it cannot be amended",
+            display::one_line(branch)
         ))
-        .hint("make a new commit instead: call again without `amend`")),
+        .hint("create a new commit instead: call again without `amend`")),
     }
 }
 
-/// Brings the files into the index, unless that would make a conflict look resolved.
+/// Stages the files, unless that would make a conflict look resolved.
 async fn stage(git: &Git<'_>, staging: &Staging, all: bool) -> Result<(), ToolError> {
     let is_merging = !git.run(&staging.unmerged).await?.out.is_empty();
     if is_merging && !all {
@@ -220,13 +219,13 @@ async fn stage(git: &Git<'_>, staging: &Staging, all: bool) -> Result<(), ToolEr
         .hint("resolve the conflicts that `git_status` lists, then commit with `all`"));
     }
     if is_merging {
-        // It ends with a code other than 0 for blanks at the end of lines as well.
-        let said = git.attempt(&staging.markers).await?.out;
-        let said = String::from_utf8_lossy(&said);
+        // The exit code is also not 0 for trailing spaces.
+        let output = git.attempt(&staging.markers).await?.out;
+        let output = String::from_utf8_lossy(&output);
         let mut places =
-            said.lines().filter_map(|line| line.strip_suffix(": leftover conflict marker"));
+            output.lines().filter_map(|line| line.strip_suffix(": leftover conflict marker"));
         if let Some(place) = places.next() {
-            let message = format!("a conflict marker is left at {}", words::name(place));
+            let message = format!("a conflict marker is left at {}", display::one_line(place));
             return Err(ToolError::conflict(message)
                 .hint("resolve the conflicts that `git_status` lists, then call again"));
         }
@@ -234,22 +233,23 @@ async fn stage(git: &Git<'_>, staging: &Staging, all: bool) -> Result<(), ToolEr
     git.run(&staging.add).await.map(drop)
 }
 
-/// Git ends with 1 when there is nothing to commit or a hook says no, and with more for everything else.
-fn refused(plan: &Plan, finished: &FinishedProcess) -> ToolError {
+/// Returns the error for a failed commit. The exit code is 1 when there is nothing to commit or a
+/// hook refuses, and greater for everything else.
+fn refused(plan: &CommitPlan, finished: &FinishedProcess) -> ToolError {
     if finished.status.exit_code != Some(1) {
-        return failure::explain_whole(&plan.commit.name(), finished);
+        return failure::explain_with_output(&plan.commit.name(), finished);
     }
     let out = String::from_utf8_lossy(&finished.out);
     let nothing = ["nothing to commit", "nothing added to commit", "no changes added to commit"];
     if nothing.iter().any(|words| out.contains(words)) {
-        return ToolError::conflict("there is nothing to commit")
+        return ToolError::conflict("nothing to commit")
             .hint("see `git_status`; name changed files in `paths`, or set `all`");
     }
     let staged = if plan.staging.is_some() { "; the changes are staged" } else { "" };
-    let said = failure::said(finished);
-    ToolError::failed(format!("a hook refused the commit{staged}: {said}"))
-        .hint("mend what it complains about, then call again")
-        .with_partial(failure::whole(finished))
+    let message = failure::message_of(finished);
+    ToolError::failed(format!("a hook refused the commit{staged}: {message}"))
+        .hint("fix what the hook reports, then call again")
+        .with_partial(failure::full_output(finished))
 }
 
 #[cfg(test)]
@@ -263,7 +263,7 @@ mod tests {
 
     #[track_caller]
     fn check(input: &GitCommit, expected: &[&str]) {
-        let runs = Plan::of(input).map(Plan::runs).expect("a good input");
+        let runs = CommitPlan::of(input).map(CommitPlan::runs).expect("a good input");
         let programs: Vec<String> = runs.iter().map(|run| run.program().to_string()).collect();
         let changes: Vec<&str> = programs
             .iter()
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_something_begins_with_its_verb() {
+    fn a_change_begins_with_its_subcommand() {
         let message = r"git commit --quiet --cleanup=whitespace '--message=why: it'\''s so' --";
         check(&input(&[], false, false), &[message]);
         check(&input(&[], true, false), &["git add --all -- .", message]);
@@ -288,10 +288,10 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_message_and_two_ways_to_choose_are_refused() {
-        assert!(Plan::of(&input(&["a"], true, false)).is_err());
-        assert!(Plan::of(&input(&["../a"], false, false)).is_err());
+    fn an_empty_message_and_two_selections_are_refused() {
+        assert!(CommitPlan::of(&input(&["a"], true, false)).is_err());
+        assert!(CommitPlan::of(&input(&["../a"], false, false)).is_err());
         let empty = GitCommit { message: " \n".to_owned(), ..input(&[], true, false) };
-        assert!(Plan::of(&empty).is_err());
+        assert!(CommitPlan::of(&empty).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! `git_log`: commits, newest first.
+//! `git_log`: lists commits, newest first.
 
 use std::path::{Path, PathBuf};
 
@@ -10,21 +10,21 @@ use serde_json::json;
 
 use super::{
     Commit,
-    command::{Git, Run, accesses},
+    command::{Git, GitRun, accesses},
     commits, failure,
     git_status::{reads, workspace},
     names,
 };
 
-const USUAL: usize = 20;
-const MOST: usize = 200;
+const DEFAULT_COMMITS: usize = 20;
+const MAX_COMMITS: usize = 200;
 
-/// Which commits.
+/// The commits to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "revision": "main", "paths": ["src"], "limit": 5 }))]
 pub struct GitLog {
-    /// Where to begin, or a range such as `main..feature`; HEAD when left out.
+    /// Where to begin, or a range such as `main..feature`. Default: HEAD.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["range", "branch", "commit", "ref"]))]
     pub revision: Option<String>,
@@ -33,19 +33,19 @@ pub struct GitLog {
     #[schemars(extend("x-aliases" = ["files", "path"]))]
     #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
-    /// The most commits to show.
+    /// Maximum number of commits to show.
     #[serde(default = "limit")]
-    #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["max_count", "maxCount", "count", "n"]))]
+    #[schemars(range(min = 1, max = MAX_COMMITS), extend("x-aliases" = ["max_count", "maxCount", "count", "n"]))]
     #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
-    /// Pass over so many first.
+    /// Number of commits to skip.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["offset"]))]
     pub skip: u32,
     /// Only commits whose author has this in name or address.
     #[serde(default)]
     pub author: Option<String>,
-    /// Only commits whose message has this text, in upper or lower case.
+    /// Only commits whose message contains this text, ignoring case.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["search", "message"]))]
     pub grep: Option<String>,
@@ -60,7 +60,8 @@ pub struct GitLog {
     /// Show whole messages, not only their first lines.
     #[serde(default)]
     pub full: bool,
-    /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
     #[schemars(with = "haft_core::PathInput")]
@@ -68,22 +69,22 @@ pub struct GitLog {
 }
 
 fn limit() -> usize {
-    USUAL
+    DEFAULT_COMMITS
 }
 
 /// Commits.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct History {
+pub struct CommitList {
     /// Newest first.
     #[schemars(extend("x-in-content" = true))]
     pub commits: Vec<Commit>,
-    /// There are older ones.
+    /// There are older commits.
     pub has_more: bool,
     #[serde(skip)]
     is_full: bool,
 }
 
-impl Output for History {
+impl Output for CommitList {
     fn text(&self) -> String {
         if self.commits.is_empty() {
             return "No commits.".to_owned();
@@ -104,10 +105,10 @@ impl Output for History {
     }
 }
 
-fn look(input: &GitLog) -> Result<Run, ToolError> {
+fn log_run(input: &GitLog) -> Result<GitRun, ToolError> {
     let revision = input.revision.as_deref().map(names::revision).transpose()?;
     let paths = names::paths(&input.directory, &input.paths)?;
-    let mut options = vec![format!("--max-count={}", input.limit.clamp(1, MOST) + 1)];
+    let mut options = vec![format!("--max-count={}", input.limit.clamp(1, MAX_COMMITS) + 1)];
     if input.skip > 0 {
         options.push(format!("--skip={}", input.skip));
     }
@@ -125,7 +126,7 @@ fn look(input: &GitLog) -> Result<Run, ToolError> {
     if input.grep.is_some() || input.author.is_some() {
         options.extend(["--fixed-strings", "--regexp-ignore-case"].map(str::to_owned));
     }
-    let run = Run::looking("log").with(commits::format(input.full)).with(options);
+    let run = GitRun::read_only("log").with(commits::format(input.full)).with(options);
     Ok(run.with(revision).paths(&paths))
 }
 
@@ -133,25 +134,25 @@ fn look(input: &GitLog) -> Result<Run, ToolError> {
 #[tool(
     idempotent,
     deadline = "60s",
-    variables(most = MOST),
-    access = |input| accesses(look(input).map(|look| [look]), reads(&input.paths)),
+    variables(max_commits = MAX_COMMITS),
+    access = |input| accesses(log_run(input).map(|run| [run]), reads(&input.paths)),
     profiles(reviewer)
 )]
-pub async fn git_log(input: GitLog, shell: Shell) -> Result<History, ToolError> {
-    let look = look(&input)?;
+pub async fn git_log(input: GitLog, shell: Shell) -> Result<CommitList, ToolError> {
+    let run = log_run(&input)?;
     let directory = names::directory(&input.directory)?;
     let git = Git { shell: &shell, directory: Path::new(&directory) };
-    let finished = git.attempt(&look).await?;
+    let finished = git.attempt(&run).await?;
     if finished.status.exit_code != Some(0) {
-        // A repository without commits has an empty history; that is no failure.
-        let is_unborn = input.revision.is_none() && failure::is_unborn(&finished);
-        return match is_unborn {
-            true => Ok(History { commits: Vec::new(), has_more: false, is_full: input.full }),
-            false => Err(failure::explain(&look.name(), &finished)),
+        // A repository without commits is not a failure.
+        let has_no_commits = input.revision.is_none() && failure::has_no_commits(&finished);
+        return match has_no_commits {
+            true => Ok(CommitList { commits: Vec::new(), has_more: false, is_full: input.full }),
+            false => Err(failure::explain(&run.name(), &finished)),
         };
     }
     let mut commits = commits::parse(&finished.out);
     let has_more = commits.len() > input.limit || finished.is_truncated;
     commits.truncate(input.limit);
-    Ok(History { commits, has_more, is_full: input.full })
+    Ok(CommitList { commits, has_more, is_full: input.full })
 }

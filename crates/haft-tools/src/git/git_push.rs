@@ -1,4 +1,4 @@
-//! `git_push`: one branch to the branch of the same name at a remote. There is no way here to force or to delete.
+//! `git_push`: pushes one branch to the branch of the same name at a remote. It cannot force or delete.
 
 use std::path::{Path, PathBuf};
 
@@ -9,25 +9,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    command::{Git, Run, accesses},
-    failure,
+    command::{Git, GitRun, accesses},
+    display, failure,
     git_status::workspace,
-    names, words,
+    names,
 };
 
-/// What to push.
+/// The branch to push, and the remote.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "branch": "fix/upload" }))]
 pub struct GitPush {
-    /// The branch; the one at hand when left out.
+    /// The branch. Default: the current one.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["name", "ref"]))]
     pub branch: Option<String>,
     /// The name of a configured remote.
     #[serde(default = "origin")]
     pub remote: String,
-    /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
     #[schemars(with = "haft_core::PathInput")]
@@ -38,28 +39,28 @@ fn origin() -> String {
     "origin".to_owned()
 }
 
-/// What was pushed.
+/// The pushed branch.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pushed {
-    /// The branch, of the same name here and there.
+    /// The branch, with the same name locally and at the remote.
     pub branch: String,
     /// The remote.
     pub remote: String,
-    /// What became of it there.
+    /// The result at the remote.
     pub result: PushResult,
-    /// In git's words: the commits it went from and to.
+    /// The old and new commit, as git prints them.
     pub summary: String,
 }
 
-/// What became of a branch at the remote.
+/// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PushResult {
-    /// It is new there.
+    /// The remote branch was created.
     Created,
-    /// It went on.
+    /// The remote branch was updated.
     Updated,
-    /// It had everything already.
+    /// The remote branch already had all commits.
     UpToDate,
 }
 
@@ -67,7 +68,7 @@ impl Output for Pushed {
     fn text(&self) -> String {
         let Self { branch, remote, summary, .. } = self;
         match self.result {
-            PushResult::Created => format!("Pushed {branch} to {remote}, where it is new."),
+            PushResult::Created => format!("Pushed {branch} to {remote}, as a new branch."),
             PushResult::Updated => format!("Pushed {branch} to {remote} ({summary})."),
             PushResult::UpToDate => format!("{remote} already has all of {branch}."),
         }
@@ -78,14 +79,14 @@ impl Output for Pushed {
     }
 }
 
-/// The line of `push --porcelain` that is about our branch: flag, refs and summary between tabs.
+/// The line of `push --porcelain` about the branch: flag, refs and summary between tabs.
 #[derive(Debug, PartialEq, Eq)]
-struct Verdict {
+struct PushedRef {
     flag: char,
     summary: String,
 }
 
-impl Verdict {
+impl PushedRef {
     fn parse(output: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(output);
         text.lines().find_map(|line| {
@@ -93,20 +94,20 @@ impl Verdict {
             let (_, summary) = rest.split_once('\t')?;
             let mut flags = flag.chars();
             let flag = flags.next().filter(|flag| " +-*!=".contains(*flag))?;
-            flags.next().is_none().then(|| Self { flag, summary: words::name(summary) })
+            flags.next().is_none().then(|| Self { flag, summary: display::one_line(summary) })
         })
     }
 }
 
-struct Plan {
-    /// Which branch is at hand, when none is named.
-    at_hand: Option<Run>,
-    /// Whether the remote is one that is configured: git would take a path as well.
-    address: Run,
-    push: Run,
+struct PushPlan {
+    /// Prints the current branch, when no branch is named.
+    current: Option<GitRun>,
+    /// Checks that the remote is configured: git would also accept a path.
+    address: GitRun,
+    push: GitRun,
 }
 
-impl Plan {
+impl PushPlan {
     fn of(input: &GitPush) -> Result<Self, ToolError> {
         let remote = names::remote(&input.remote)?;
         let what = match &input.branch {
@@ -115,88 +116,88 @@ impl Plan {
                 names::unprotected(&branch, "pushed")?;
                 format!("refs/heads/{branch}:refs/heads/{branch}")
             }
-            // Under no configuration does this go to a branch of another name, as a plain name can.
+            // Unlike a plain name, this never goes to a branch of another name by configuration.
             None => "HEAD".to_owned(),
         };
-        let at_hand = Run::looking("symbolic-ref").with(["--quiet", "--short", "HEAD"]);
+        let current = GitRun::read_only("symbolic-ref").with(["--quiet", "--short", "HEAD"]);
         let options = ["--porcelain", "--no-force", "--no-follow-tags", "--recurse-submodules=no"];
         Ok(Self {
-            at_hand: input.branch.is_none().then_some(at_hand),
-            address: Run::looking("remote").with(["get-url", "--push", "--", &remote]),
-            push: Run::changing("push").with(options).with(["--", &remote, &what]),
+            current: input.branch.is_none().then_some(current),
+            address: GitRun::read_only("remote").with(["get-url", "--push", "--", &remote]),
+            push: GitRun::changing("push").with(options).with(["--", &remote, &what]),
         })
     }
 
-    fn runs(self) -> Vec<Run> {
-        self.at_hand.into_iter().chain([self.address, self.push]).collect()
+    fn runs(self) -> Vec<GitRun> {
+        self.current.into_iter().chain([self.address, self.push]).collect()
     }
 }
 
 /// Pushes a branch.
 #[tool(
     deadline = "5m",
-    access = |input| accesses(Plan::of(input).map(Plan::runs), [Access::Any(Power::Net)])
+    access = |input| accesses(PushPlan::of(input).map(PushPlan::runs), [Access::Any(Power::Net)])
 )]
 pub async fn git_push(input: GitPush, shell: Shell, _net: Net) -> Result<Pushed, ToolError> {
-    let plan = Plan::of(&input)?;
+    let plan = PushPlan::of(&input)?;
     let directory = names::directory(&input.directory)?;
     let git = Git { shell: &shell, directory: Path::new(&directory) };
-    let branch = match (&plan.at_hand, input.branch) {
-        (Some(at_hand), None) => branch_at_hand(&git, at_hand).await?,
+    let branch = match (&plan.current, input.branch) {
+        (Some(current), None) => current_branch(&git, current).await?,
         (_, branch) => branch.unwrap_or_default(),
     };
     git.run(&plan.address).await?;
     let finished = git.attempt(&plan.push).await?;
-    let verdict = Verdict::parse(&finished.out);
+    let pushed = PushedRef::parse(&finished.out);
     let is_done = finished.status.exit_code == Some(0);
-    let result = match verdict.as_ref().map(|verdict| verdict.flag) {
+    let result = match pushed.as_ref().map(|pushed| pushed.flag) {
         Some('*') if is_done => PushResult::Created,
         Some('=') if is_done => PushResult::UpToDate,
         Some(' ') if is_done => PushResult::Updated,
-        _ => return Err(refused(&branch, &input.remote, verdict, &finished)),
+        _ => return Err(refused(&branch, &input.remote, pushed, &finished)),
     };
-    let summary = verdict.map(|verdict| verdict.summary).unwrap_or_default();
+    let summary = pushed.map(|pushed| pushed.summary).unwrap_or_default();
     Ok(Pushed { branch, remote: input.remote, result, summary })
 }
 
-async fn branch_at_hand(git: &Git<'_>, run: &Run) -> Result<String, ToolError> {
+async fn current_branch(git: &Git<'_>, run: &GitRun) -> Result<String, ToolError> {
     let finished = git.attempt(run).await?;
     match finished.status.exit_code {
         Some(0) => {
             let branch = String::from_utf8_lossy(&finished.out).trim_end().to_owned();
             names::unprotected(&branch, "pushed").map(|()| branch)
         }
-        Some(1) => Err(ToolError::conflict("no branch is at hand: HEAD is detached")
-            .hint("name the branch in `branch`, or make one with `git_branch`")),
+        Some(1) => Err(ToolError::conflict("no current branch: HEAD is detached")
+            .hint("name the branch in `branch`, or create one with `git_branch`")),
         _ => Err(failure::explain(&run.name(), &finished)),
     }
 }
 
-/// A rejection has a line of its own; without one it did not come to that.
+/// Returns the error for a failed push. A rejection has its own line in the output.
 fn refused(
     branch: &str,
     remote: &str,
-    verdict: Option<Verdict>,
+    pushed: Option<PushedRef>,
     finished: &FinishedProcess,
 ) -> ToolError {
-    match verdict {
-        Some(Verdict { flag: '!', summary }) if summary.starts_with("[rejected]") => {
+    match pushed {
+        Some(PushedRef { flag: '!', summary }) if summary.starts_with("[rejected]") => {
             ToolError::conflict(format!("`{remote}` rejected the branch `{branch}`: {summary}"))
                 .hint(
-                    "it has commits that are not here: fetch and merge or rebase, then push again",
+                    "the remote has commits that are missing here: fetch and merge or rebase, then push again",
                 )
         }
-        Some(Verdict { flag: '!', summary }) => {
-            let said = words::complaint(&finished.err);
-            let message = format!("`{remote}` refused the branch `{branch}`: {summary}\n{said}");
+        Some(PushedRef { flag: '!', summary }) => {
+            let error = display::error_text(&finished.err);
+            let message = format!("`{remote}` refused the branch `{branch}`: {summary}\n{error}");
             ToolError::denied(message.trim_end())
-                .hint("do what the remote asks for, or ask a person to change its rules")
+                .hint("do what the remote asks for, or ask the user to change its rules")
         }
         None if finished.status.exit_code == Some(1) && failure::is_unknown(finished) => {
-            let said = failure::said(finished);
-            ToolError::failed(format!("a hook refused the push: {said}"))
-                .hint("mend what it complains about, then call again")
-                .with_partial(failure::whole(finished))
+            let message = failure::message_of(finished);
+            ToolError::failed(format!("a hook refused the push: {message}"))
+                .hint("fix what the hook reports, then call again")
+                .with_partial(failure::full_output(finished))
         }
         _ => failure::explain("git push", finished),
     }
@@ -212,7 +213,7 @@ mod tests {
     fn check(branch: Option<&str>, expected: &str) {
         let branch = branch.map(str::to_owned);
         let input = GitPush { branch, remote: origin(), directory: workspace() };
-        let push = Plan::of(&input).expect("a good input").push;
+        let push = PushPlan::of(&input).expect("a good input").push;
         assert_eq!(push.program().to_string(), expected);
     }
 
@@ -228,7 +229,7 @@ mod tests {
     fn the_line_about_the_branch_is_found() {
         let check = |line: &str| {
             let output = format!("To ../remote\n{line}\nDone\n");
-            Verdict::parse(output.as_bytes()).map(|verdict| (verdict.flag, verdict.summary))
+            PushedRef::parse(output.as_bytes()).map(|pushed| (pushed.flag, pushed.summary))
         };
         let refs = "refs/heads/x:refs/heads/x";
         assert_eq!(
@@ -243,8 +244,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            let verdict = Verdict::parse(&bytes);
-            prop_assert!(verdict.is_none_or(|verdict| " +-*!=".contains(verdict.flag)));
+            let pushed = PushedRef::parse(&bytes);
+            prop_assert!(pushed.is_none_or(|pushed| " +-*!=".contains(pushed.flag)));
         }
     }
 }

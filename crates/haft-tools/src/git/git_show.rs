@@ -1,4 +1,4 @@
-//! `git_show`: one commit, or a file as it was then.
+//! `git_show`: shows one commit, or a file as it was at a revision.
 
 use std::path::{Path, PathBuf};
 
@@ -10,21 +10,20 @@ use serde_json::json;
 
 use super::{
     Commit,
-    command::{Git, Run, accesses},
-    commits,
-    git_diff::{Difference, limit},
+    command::{Git, GitRun, accesses},
+    commits, display,
+    git_diff::{DiffReport, default_lines},
     git_status::{reads, workspace},
     names,
-    patches::{MOST_LINES, Question},
-    words,
+    patches::{DiffRuns, MAX_LINES},
 };
 
-/// A line of a file says nothing after so many characters.
-const LONGEST_LINE: usize = 2_000;
-/// Lines together take at most so many bytes; the gate would cut what is longer.
-const MOST_BYTES: usize = 40 << 10;
+/// Maximum length of a line of a file.
+const MAX_LINE_CHARS: usize = 2_000;
+/// Maximum size of all lines; the gate would truncate a longer text.
+const MAX_BYTES: usize = 40 << 10;
 
-/// Which commit.
+/// The commit, or the file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "revision": "HEAD~1" }), example = json!({ "revision": "v1.0", "file": "src/main.rs" }))]
@@ -33,7 +32,7 @@ pub struct GitShow {
     #[serde(default = "head")]
     #[schemars(length(min = 1), extend("x-aliases" = ["commit", "hash", "ref"]))]
     pub revision: String,
-    /// Of the patch only these files and directories, relative to the workspace.
+    /// Only the patch of these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files"]))]
     #[schemars(with = "Vec<haft_core::PathInput>")]
@@ -47,12 +46,13 @@ pub struct GitShow {
     #[serde(default = "first")]
     #[schemars(range(min = 1))]
     pub offset: usize,
-    /// The most lines of the patch or file to show.
-    #[serde(default = "limit")]
-    #[schemars(range(min = 1, max = MOST_LINES), extend("x-aliases" = ["max_lines", "maxLines"]))]
+    /// Maximum number of lines of the patch or file to show.
+    #[serde(default = "default_lines")]
+    #[schemars(range(min = 1, max = MAX_LINES), extend("x-aliases" = ["max_lines", "maxLines"]))]
     #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
-    /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
     #[schemars(with = "haft_core::PathInput")]
@@ -69,26 +69,26 @@ fn first() -> usize {
 
 /// A commit, or a file.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub struct Shown {
+pub struct ShowReport {
     /// The commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<Commit>,
-    /// What it changed.
+    /// The changes of the commit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub difference: Option<Difference>,
-    /// The file as it was.
+    pub difference: Option<DiffReport>,
+    /// The file as it was at the revision.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<FileThen>,
+    pub file: Option<FileAtRevision>,
 }
 
 /// A file as it was at a revision.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct FileThen {
+pub struct FileAtRevision {
     /// The file, relative to the workspace.
     pub path: String,
-    /// The revision that was asked for.
+    /// The requested revision.
     pub revision: String,
-    /// Its size in bytes; of a very large file, what could be looked at.
+    /// Size in bytes; for a very large file, the size of the part that was read.
     pub bytes: usize,
     /// The first line shown.
     pub offset: usize,
@@ -99,34 +99,34 @@ pub struct FileThen {
     pub has_more: bool,
 }
 
-impl Output for Shown {
+impl Output for ShowReport {
     fn text(&self) -> String {
         let commit = self.commit.as_ref().map(|commit| {
-            let address = words::name(&commit.author.email);
+            let address = display::one_line(&commit.author.email);
             format!("{}\n{} <{address}>", commit.paragraph(), commit.hash)
         });
         let difference = self.difference.as_ref().map(Output::text);
-        let file = self.file.as_ref().map(FileThen::text);
+        let file = self.file.as_ref().map(FileAtRevision::text);
         [commit, difference, file].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
 
     fn title(&self) -> Option<String> {
         let commit = self.commit.as_ref().map(|commit| format!("Git show {}", commit.short));
-        let file = || self.file.as_ref().map(|file| words::name(&file.path));
+        let file = || self.file.as_ref().map(|file| display::one_line(&file.path));
         commit.or_else(|| Some(format!("Git show {}", file()?)))
     }
 }
 
-impl FileThen {
+impl FileAtRevision {
     fn text(&self) -> String {
         let numbered = self.lines.iter().zip(self.offset..);
         let mut text: String =
             numbered.map(|(line, number)| format!("{number}\t{line}\n")).collect();
-        let (path, revision) = (words::name(&self.path), &self.revision);
+        let (path, revision) = (display::one_line(&self.path), &self.revision);
         text.push_str(&match (self.lines.len(), self.has_more) {
             (0, _) => format!("[{path} at {revision} has no line {}]", self.offset),
             (shown, true) => {
-                format!("[{path} at {revision}; offset {} goes on]", self.offset + shown)
+                format!("[{path} at {revision}; continue with offset={}]", self.offset + shown)
             }
             (_, false) => format!("[{path} at {revision}, to its end]"),
         });
@@ -136,16 +136,16 @@ impl FileThen {
     fn of(input: &GitShow, path: &Path, content: &[u8], is_cut: bool) -> Result<Self, ToolError> {
         let path = path.to_string_lossy().into_owned();
         if content.iter().take(8_000).any(|byte| *byte == 0) {
-            let message = format!("`{}` is binary at {}", words::name(&path), input.revision);
+            let message = format!("`{}` is binary at {}", display::one_line(&path), input.revision);
             return Err(ToolError::new(ErrorKind::Unsupported, message)
-                .hint("git_log with this path tells when it changed"));
+                .hint("`git_log` with this path shows when it changed"));
         }
         let text = String::from_utf8_lossy(content);
         let rest = text.lines().skip(input.offset.saturating_sub(1));
         let mut bytes = 0;
-        let mut rest = rest.map(|line| words::content(line, LONGEST_LINE)).peekable();
+        let mut rest = rest.map(|line| display::content_line(line, MAX_LINE_CHARS)).peekable();
         let mut lines = Vec::new();
-        while lines.len() < input.limit.min(MOST_LINES) && bytes < MOST_BYTES {
+        while lines.len() < input.limit.min(MAX_LINES) && bytes < MAX_BYTES {
             let Some(line) = rest.next() else { break };
             bytes += line.len();
             lines.push(line);
@@ -157,64 +157,66 @@ impl FileThen {
 }
 
 /// The runs for a commit, or the one for a file.
-enum Plan {
-    Commit { about: Run, question: Question },
-    File { content: Run },
+enum ShowPlan {
+    Commit { about: GitRun, diff: DiffRuns },
+    File { content: GitRun },
 }
 
-impl Plan {
+impl ShowPlan {
     fn of(input: &GitShow) -> Result<Self, ToolError> {
         let revision = names::commit(&input.revision)?;
         if let Some(file) = &input.file {
             let path = names::path_in(&input.directory, file)?;
-            // `./` makes it a path from where git stands, not from the top.
+            // `./` makes it relative to the current directory, not to the top.
             let object = format!("{revision}:./{path}");
-            return Ok(Self::File { content: Run::looking("cat-file").with(["blob", &object]) });
+            return Ok(Self::File {
+                content: GitRun::read_only("cat-file").with(["blob", &object]),
+            });
         }
-        // Of a tag the commit it stands for.
+        // For a tag, use the commit it points at.
         let commit = format!("{revision}^0");
-        let about = Run::looking("log").with(commits::format(true));
+        let about = GitRun::read_only("log").with(commits::format(true));
         let about = about.with(["--max-count=1"]).with([&commit]).paths(&[]);
         let options =
             ["--format=", "--no-show-signature", "--no-notes", "--diff-merges=first-parent"];
-        let begun = Run::looking("show").with(options);
-        let question = Question::new(&begun, &input.directory, &input.paths, &[commit])?;
-        Ok(Self::Commit { about, question })
+        let begun = GitRun::read_only("show").with(options);
+        let diff = DiffRuns::new(&begun, &input.directory, &input.paths, &[commit])?;
+        Ok(Self::Commit { about, diff })
     }
 
-    fn runs(self) -> Vec<Run> {
+    fn runs(self) -> Vec<GitRun> {
         match self {
-            Self::Commit { about, question } => vec![about, question.counts, question.patch],
+            Self::Commit { about, diff } => vec![about, diff.counts, diff.patch],
             Self::File { content } => vec![content],
         }
     }
 }
 
-/// Shows a commit.
+/// Shows a commit or a file.
 #[tool(
     idempotent,
     deadline = "60s",
     access = |input| {
         let file = input.file.iter().cloned().map(Access::Read);
-        accesses(Plan::of(input).map(Plan::runs), reads(&input.paths).chain(file))
+        accesses(ShowPlan::of(input).map(ShowPlan::runs), reads(&input.paths).chain(file))
     },
     profiles(reviewer)
 )]
-pub async fn git_show(input: GitShow, shell: Shell) -> Result<Shown, ToolError> {
-    let plan = Plan::of(&input)?;
+pub async fn git_show(input: GitShow, shell: Shell) -> Result<ShowReport, ToolError> {
+    let plan = ShowPlan::of(&input)?;
     let directory = names::directory(&input.directory)?;
     let git = Git { shell: &shell, directory: Path::new(&directory) };
     match (plan, &input.file) {
-        (Plan::Commit { about, question }, _) => {
+        (ShowPlan::Commit { about, diff }, _) => {
             let commit = commits::parse(&git.run(&about).await?.out).into_iter().next();
-            let difference = Difference::ask(&git, &question, input.limit.min(MOST_LINES)).await?;
-            Ok(Shown { commit, difference: Some(difference), file: None })
+            let difference = DiffReport::ask(&git, &diff, input.limit.min(MAX_LINES)).await?;
+            Ok(ShowReport { commit, difference: Some(difference), file: None })
         }
-        (Plan::File { content }, path) => {
+        (ShowPlan::File { content }, path) => {
             let finished = git.run(&content).await?;
             let path = path.as_deref().unwrap_or(Path::new(""));
-            let file = FileThen::of(&input, path, &finished.out, finished.is_truncated)?;
-            Ok(Shown { file: Some(file), ..Shown::default() })
+            let file = FileAtRevision::of(&input, path, &finished.out, finished.is_truncated)?;
+            Ok(ShowReport { file: Some(file), ..ShowReport::default() })
         }
     }
 }
@@ -230,24 +232,24 @@ mod tests {
 
     #[track_caller]
     fn check(offset: usize, limit: usize, content: &[u8], expected: &str) {
-        let file = FileThen::of(&input(offset, limit), Path::new("x"), content, false);
+        let file = FileAtRevision::of(&input(offset, limit), Path::new("x"), content, false);
         assert_eq!(file.map(|file| file.text()).unwrap_or_default(), expected);
     }
 
     #[test]
     fn a_file_is_shown_by_lines() {
         check(1, 9, b"a\r\nb", "1\ta\n2\tb\n[x at HEAD, to its end]");
-        check(2, 1, b"a\nb\nc", "2\tb\n[x at HEAD; offset 3 goes on]");
+        check(2, 1, b"a\nb\nc", "2\tb\n[x at HEAD; continue with offset=3]");
         check(4, 1, b"a\n", "[x at HEAD has no line 4]");
         check(1, 9, b"a\0", "");
     }
 
     #[test]
-    fn long_lines_are_cut_and_many_of_them_are_a_page() {
+    fn long_lines_are_truncated_and_the_size_is_limited() {
         let long = format!("{}\n", "x".repeat(3_000)).repeat(100);
-        let file = FileThen::of(&input(1, 1_000), Path::new("x"), long.as_bytes(), false);
+        let file = FileAtRevision::of(&input(1, 1_000), Path::new("x"), long.as_bytes(), false);
         let file = file.expect("a text");
         assert!(file.has_more && file.lines.len() < 30, "{}", file.lines.len());
-        assert_eq!(file.lines[0].chars().count(), LONGEST_LINE + 1);
+        assert_eq!(file.lines[0].chars().count(), MAX_LINE_CHARS + 1);
     }
 }

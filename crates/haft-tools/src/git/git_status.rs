@@ -1,4 +1,4 @@
-//! `git_status`: where the branch stands and what has changed since the last commit.
+//! `git_status`: shows the current branch and all changes since the last commit.
 
 use std::path::{Path, PathBuf};
 
@@ -9,97 +9,97 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    command::{Git, Run, Whereabouts, accesses, whereabouts},
-    names, words,
+    command::{Git, GitRun, RepositoryPaths, accesses, show_prefix},
+    display, names,
 };
 
-/// Of each list so many entries are told.
-const MOST_ENTRIES: usize = 200;
+/// Maximum number of entries in each list.
+const MAX_ENTRIES: usize = 200;
 
-/// Which repository.
+/// The repository, and the paths to show.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({}))]
 pub struct GitStatus {
-    /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
-    /// Only what lies below it is told.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace. Only files below it are shown.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
-    /// Tell only of these files and directories, relative to the workspace.
+    /// Only these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files", "path"]))]
     #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
 }
 
-/// The workspace, where no directory is given.
+/// Returns the default directory.
 pub(super) fn workspace() -> PathBuf {
     PathBuf::from(".")
 }
 
-/// How a repository stands.
+/// The state of a repository.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RepositoryStatus {
-    /// The branch at hand; absent when HEAD is detached.
+    /// The current branch; absent when HEAD is detached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The commit at hand; absent when there is none yet.
+    /// The current commit; absent when there is none yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// The branch that this one follows.
+    /// The upstream of the current branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Commits that the upstream does not have.
+    /// Number of commits that the upstream does not have.
     pub ahead: u64,
-    /// Commits that only the upstream has.
+    /// Number of commits that only the upstream has.
     pub behind: u64,
-    /// Nothing has changed and nothing is new.
+    /// True if there are no changes and no untracked files.
     pub is_clean: bool,
-    /// What the next commit would hold.
+    /// Staged changes, which the next commit would contain.
     #[schemars(extend("x-in-content" = true))]
-    pub staged: Vec<FileChange>,
-    /// What has changed and is not staged.
+    pub staged: Vec<GitFileChange>,
+    /// Changes that are not staged.
     #[schemars(extend("x-in-content" = true))]
-    pub unstaged: Vec<FileChange>,
-    /// What git does not know yet; directories end in a slash.
+    pub unstaged: Vec<GitFileChange>,
+    /// Untracked files; directories end in a slash.
     #[schemars(extend("x-in-content" = true))]
     pub untracked: Vec<String>,
-    /// What a merge could not decide.
+    /// Files with merge conflicts.
     #[schemars(extend("x-in-content" = true))]
     pub conflicts: Vec<FileConflict>,
-    /// How many entries were left out because there are so many.
+    /// Number of entries left out.
     pub left_out: usize,
 }
 
-/// A file that has changed.
+/// A changed file.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FileChange {
+pub struct GitFileChange {
     /// The file, relative to the workspace.
     pub path: String,
-    /// What has become of it.
+    /// The kind of change.
     pub change: ChangeKind,
-    /// Its former path, when it was moved or copied.
+    /// The old path, when it was moved or copied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }
 
-/// What has become of a file.
+/// The kind of change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
-    /// It is new.
+    /// The file is new.
     Added,
-    /// Its content or mode differs.
+    /// Content or mode changed.
     Modified,
-    /// It is gone.
+    /// The file was deleted.
     Deleted,
-    /// It was moved.
+    /// The file was moved.
     Renamed,
-    /// It was copied.
+    /// The file was copied.
     Copied,
-    /// It became a link, or a link became a file.
+    /// A file became a link, or the reverse.
     TypeChanged,
 }
 
@@ -128,30 +128,31 @@ impl ChangeKind {
     }
 }
 
-/// A file that two sides have changed.
+/// A file that both sides of a merge changed.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileConflict {
     /// The file, relative to the workspace.
     pub path: String,
-    /// What the two sides did, ours first: `both modified`, `deleted by us`.
+    /// The changes of both sides: `both modified`, `deleted by us`.
     pub sides: String,
 }
 
 impl Output for RepositoryStatus {
     fn text(&self) -> String {
         let mut text = self.head();
-        let change = |change: &FileChange| {
-            let path = words::name(&change.path);
-            let from = change.from.as_ref().map(|from| format!("{} -> ", words::name(from)));
+        let change = |change: &GitFileChange| {
+            let path = display::one_line(&change.path);
+            let from = change.from.as_ref().map(|from| format!("{} -> ", display::one_line(from)));
             format!("{} {}{path}", change.change.word(), from.unwrap_or_default())
         };
-        let conflict = |file: &FileConflict| format!("{} {}", file.sides, words::name(&file.path));
+        let conflict =
+            |file: &FileConflict| format!("{} {}", file.sides, display::one_line(&file.path));
         section(&mut text, "Conflicts", self.conflicts.iter().map(conflict));
         section(&mut text, "Staged", self.staged.iter().map(change));
         section(&mut text, "Not staged", self.unstaged.iter().map(change));
-        section(&mut text, "Untracked", self.untracked.iter().map(|path| words::name(path)));
+        section(&mut text, "Untracked", self.untracked.iter().map(|path| display::one_line(path)));
         if self.is_clean {
-            text.push_str("\nNothing has changed.");
+            text.push_str("\nNo changes.");
         }
         if self.left_out > 0 {
             text.push_str(&format!("\n[{} more; give paths to see them]", self.left_out));
@@ -182,24 +183,25 @@ impl RepositoryStatus {
             (None, None) => "No branch and no commit".to_owned(),
         };
         if let Some(upstream) = &self.upstream {
-            let stands = match (self.ahead, self.behind) {
-                (0, 0) => format!(", same as {upstream}"),
+            let distance = match (self.ahead, self.behind) {
+                (0, 0) => format!(", up to date with {upstream}"),
                 (ahead, 0) => format!(", {ahead} ahead of {upstream}"),
                 (0, behind) => format!(", {behind} behind {upstream}"),
-                (ahead, behind) => format!(", {ahead} ahead and {behind} behind {upstream}"),
+                (ahead, behind) => format!(", {ahead} ahead of and {behind} behind {upstream}"),
             };
-            text.push_str(&stands);
+            text.push_str(&distance);
         }
         text.push('.');
         text
     }
 
-    /// Reads `status --porcelain=v2 -z --branch`; `path` makes names from the workspace of names from the top.
+    /// Parses `status --porcelain=v2 -z --branch`. `path` converts paths from the top of the
+    /// working tree.
     fn parse(output: &[u8], path: impl Fn(&str) -> String) -> Self {
         let text = String::from_utf8_lossy(output);
         let mut status = Self::default();
         let mut records: Vec<&str> = text.split('\0').collect();
-        // Every record is ended by a zero byte; what comes after the last is nothing, or was cut off.
+        // Every record ends with a zero byte; text after the last one is empty or truncated.
         records.pop();
         let mut records = records.into_iter();
         while let Some(record) = records.next() {
@@ -225,11 +227,11 @@ impl RepositoryStatus {
     }
 
     fn header(&mut self, header: &str) {
-        let told = |value: &str| Some(value.to_owned()).filter(|value| !value.starts_with('('));
+        let set = |value: &str| Some(value.to_owned()).filter(|value| !value.starts_with('('));
         match header.split_once(' ') {
-            Some(("branch.oid", hash)) => self.commit = told(hash),
-            Some(("branch.head", name)) => self.branch = told(name),
-            Some(("branch.upstream", name)) => self.upstream = told(name),
+            Some(("branch.oid", hash)) => self.commit = set(hash),
+            Some(("branch.head", name)) => self.branch = set(name),
+            Some(("branch.upstream", name)) => self.upstream = set(name),
             Some(("branch.ab", counts)) => {
                 let mut counts = counts.split(' ').map(|count| count.get(1..)?.parse().ok());
                 self.ahead = counts.next().flatten().unwrap_or_default();
@@ -242,11 +244,11 @@ impl RepositoryStatus {
     fn change(&mut self, fields: Option<(&str, &str)>, from: Option<String>) {
         let Some((codes, path)) = fields else { return };
         let mut codes = codes.chars().map(ChangeKind::of);
-        let mut entry = |list: &mut Vec<FileChange>| {
+        let mut entry = |list: &mut Vec<GitFileChange>| {
             if let Some(change) = codes.next().flatten() {
                 let is_moved = matches!(change, ChangeKind::Renamed | ChangeKind::Copied);
                 let from = from.clone().filter(|_| is_moved);
-                list.push(FileChange { path: path.to_owned(), change, from });
+                list.push(GitFileChange { path: path.to_owned(), change, from });
             }
         };
         entry(&mut self.staged);
@@ -276,8 +278,8 @@ impl RepositoryStatus {
 
     fn shorten(&mut self) {
         fn shorten<T>(list: &mut Vec<T>) -> usize {
-            let over = list.len().saturating_sub(MOST_ENTRIES);
-            list.truncate(MOST_ENTRIES);
+            let over = list.len().saturating_sub(MAX_ENTRIES);
+            list.truncate(MAX_ENTRIES);
             over
         }
         self.left_out += shorten(&mut self.staged) + shorten(&mut self.unstaged);
@@ -285,14 +287,14 @@ impl RepositoryStatus {
     }
 }
 
-/// The first field, and the one after so many, which is a path and may have spaces.
+/// Returns the first field, and the field with this number, which is a path and may contain spaces.
 fn last_field(fields: &str, number: usize) -> Option<(&str, &str)> {
     let path = fields.splitn(number + 1, ' ').nth(number)?;
     let (first, _) = fields.split_once(' ')?;
     Some((first, path))
 }
 
-fn look(input: &GitStatus) -> Result<Run, ToolError> {
+fn status_run(input: &GitStatus) -> Result<GitRun, ToolError> {
     let paths = match input.paths.as_slice() {
         [] => vec![".".to_owned()],
         paths => names::paths(&input.directory, paths)?,
@@ -306,29 +308,31 @@ fn look(input: &GitStatus) -> Result<Run, ToolError> {
         "--untracked-files=normal",
         "--ignore-submodules=dirty",
     ];
-    Ok(Run::looking("status").with(options).paths(&paths))
+    Ok(GitRun::read_only("status").with(options).paths(&paths))
 }
 
-/// What a call on these paths reads.
+/// Returns the read accesses for paths.
 pub(super) fn reads(paths: &[PathBuf]) -> impl Iterator<Item = Access> {
     paths.iter().cloned().map(Access::Read)
 }
 
-/// Tells how a repository stands.
+/// Shows the state of a repository.
 #[tool(
     idempotent,
     deadline = "60s",
-    variables(most = MOST_ENTRIES),
-    access = |input| accesses(look(input).map(|look| [whereabouts(), look]), reads(&input.paths)),
+    variables(max_entries = MAX_ENTRIES),
+    access = |input| {
+        accesses(status_run(input).map(|run| [show_prefix(), run]), reads(&input.paths))
+    },
     profiles(reviewer)
 )]
 pub async fn git_status(input: GitStatus, shell: Shell) -> Result<RepositoryStatus, ToolError> {
-    let look = look(&input)?;
+    let run = status_run(&input)?;
     let directory = names::directory(&input.directory)?;
     let git = Git { shell: &shell, directory: Path::new(&directory) };
-    let place = Whereabouts::ask(&git).await?;
-    let finished = git.run(&look).await?;
-    Ok(RepositoryStatus::parse(&finished.out, |name| place.path(name)))
+    let paths = RepositoryPaths::ask(&git).await?;
+    let finished = git.run(&run).await?;
+    Ok(RepositoryStatus::parse(&finished.out, |name| paths.path(name)))
 }
 
 #[cfg(test)]
@@ -347,22 +351,22 @@ mod tests {
     const HEAD: [&str; 2] = ["# branch.oid 0123456789abcdef", "# branch.head main"];
 
     #[test]
-    fn a_branch_and_its_upstream_are_told() {
-        let told =
-            "On branch main at 0123456789, 2 ahead and 1 behind origin/main.\nNothing has changed.";
-        check(&[HEAD[0], HEAD[1], "# branch.upstream origin/main", "# branch.ab +2 -1"], told);
+    fn a_branch_and_its_upstream_are_shown() {
+        let expected =
+            "On branch main at 0123456789, 2 ahead of and 1 behind origin/main.\nNo changes.";
+        check(&[HEAD[0], HEAD[1], "# branch.upstream origin/main", "# branch.ab +2 -1"], expected);
         check(
             &["# branch.oid (initial)", "# branch.head main"],
-            "On branch main, no commit yet.\nNothing has changed.",
+            "On branch main, no commit yet.\nNo changes.",
         );
         check(
             &[HEAD[0], "# branch.head (detached)"],
-            "HEAD is detached at 0123456789.\nNothing has changed.",
+            "HEAD is detached at 0123456789.\nNo changes.",
         );
     }
 
     #[test]
-    fn every_sort_of_entry_is_told() {
+    fn every_kind_of_entry_is_shown() {
         let entries = [
             HEAD[0],
             HEAD[1],
@@ -380,10 +384,10 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_shortened_and_say_so() {
+    fn long_lists_are_truncated_with_a_note() {
         let output: String = (0..250).map(|number| format!("? f{number}\0")).collect();
         let status = RepositoryStatus::parse(output.as_bytes(), str::to_owned);
-        assert_eq!((status.untracked.len(), status.left_out), (MOST_ENTRIES, 50));
+        assert_eq!((status.untracked.len(), status.left_out), (MAX_ENTRIES, 50));
         assert!(status.text().ends_with("[50 more; give paths to see them]"));
     }
 

@@ -1,4 +1,4 @@
-//! `git_worktree`: further directories with other branches of the same repository.
+//! `git_worktree`: lists, adds and removes worktrees.
 
 use std::path::{Path, PathBuf};
 
@@ -9,85 +9,87 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    command::{Git, Run, accesses},
+    command::{Git, GitRun, accesses},
+    display,
     git_status::workspace,
-    names, words,
+    names,
 };
 
-/// What to do with which worktree.
+/// The action, and its worktree.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "action": "add", "path": ".worktrees/fix", "branch": "fix/upload", "start": "main" }))]
 pub struct GitWorktree {
-    /// What to do.
+    /// The action to carry out.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["operation", "command"]))]
     pub action: WorktreeAction,
-    /// The directory of the worktree, relative to the workspace and below directory; needed for add and remove.
+    /// The directory of the worktree, relative to the workspace and below directory; required for
+    /// add and remove.
     #[serde(default)]
     #[schemars(with = "Option<haft_core::PathInput>")]
     pub path: Option<PathBuf>,
-    /// add: the branch to check out there; a new one when start is given.
+    /// add: the branch to check out there; with start, a new branch.
     #[serde(default)]
     pub branch: Option<String>,
-    /// add: the commit, branch or tag at which the branch is made.
+    /// add: the commit, branch or tag where the new branch begins.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["from", "base", "commit"]))]
     pub start: Option<String>,
-    /// A directory inside the repository, relative to the workspace; the workspace itself when left out.
+    /// A directory inside the repository, relative to the workspace. Default: the workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
     #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
-/// What to do with a worktree.
+/// An action on worktrees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorktreeAction {
-    /// Tell which there are.
+    /// List worktrees.
     #[default]
     List,
-    /// Make one.
+    /// Add a worktree.
     Add,
-    /// Remove one that has nothing that would be lost.
+    /// Remove a worktree without changes.
     Remove,
 }
 
 /// Worktrees.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Worktrees {
-    /// What was done.
+    /// The action carried out.
     pub action: WorktreeAction,
-    /// The worktree it was done with.
+    /// The worktree of the action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// All there are afterwards, the main one first.
+    /// All worktrees after the action, the main one first.
     pub worktrees: Vec<Worktree>,
 }
 
 /// A worktree.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Worktree {
-    /// Its directory, relative to the workspace; outside of it absolute.
+    /// Directory, relative to the workspace; absolute if outside of it.
     pub path: String,
-    /// The branch that lies there; absent when HEAD is detached.
+    /// The branch checked out there; absent when HEAD is detached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The commit that lies there.
+    /// The commit checked out there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// It is the repository alone, without files.
+    /// True for a bare repository, without files.
     pub is_bare: bool,
-    /// Somebody has locked it against removal.
+    /// True if it is locked against removal.
     pub is_locked: bool,
-    /// Its directory is gone.
+    /// True if its directory no longer exists.
     pub is_gone: bool,
 }
 
 impl Output for Worktrees {
     fn text(&self) -> String {
-        let path = self.path.as_deref().map(words::name).unwrap_or_default();
+        let path = self.path.as_deref().map(display::one_line).unwrap_or_default();
         let done = match self.action {
             WorktreeAction::List => None,
             WorktreeAction::Add => Some(format!("Added the worktree {path}.")),
@@ -110,13 +112,14 @@ impl Worktree {
             (Some(branch), _) => format!("{branch} {commit}"),
             (None, _) => format!("detached {commit}"),
         };
-        let notes = [(self.is_locked, " (locked)"), (self.is_gone, " (its directory is gone)")];
+        let notes = [(self.is_locked, " (locked)"), (self.is_gone, " (directory missing)")];
         let notes: String = notes.iter().filter(|(is, _)| *is).map(|(_, note)| *note).collect();
-        words::name(&format!("{} {place}{notes}", self.path))
+        display::one_line(&format!("{} {place}{notes}", self.path))
     }
 }
 
-/// Reads `worktree list --porcelain -z`: one attribute a record, an empty record between worktrees.
+/// Parses `worktree list --porcelain -z`: one attribute a record, an empty record between
+/// worktrees.
 fn parse(output: &[u8], path: impl Fn(&str) -> String) -> Vec<Worktree> {
     let text = String::from_utf8_lossy(output);
     let mut worktrees: Vec<Worktree> = Vec::new();
@@ -139,13 +142,13 @@ fn parse(output: &[u8], path: impl Fn(&str) -> String) -> Vec<Worktree> {
     worktrees
 }
 
-/// Where git stands, absolute; only `None` where there is no working tree.
-fn workspace_root(said: &str, directory: &Path) -> Option<PathBuf> {
-    let mut lines = said.split('\n');
+/// Returns the absolute path of the workspace; `None` without a working tree.
+fn workspace_root(output: &str, directory: &Path) -> Option<PathBuf> {
+    let mut lines = output.split('\n');
     let (top, prefix) = (lines.next().filter(|top| !top.is_empty())?, lines.next()?);
-    let stands = Path::new(top).join(prefix);
+    let current = Path::new(top).join(prefix);
     let levels = directory.components().filter(|part| part.as_os_str() != ".").count();
-    stands.components().as_path().ancestors().nth(levels).map(Path::to_owned)
+    current.components().as_path().ancestors().nth(levels).map(Path::to_owned)
 }
 
 fn from_root(root: Option<&Path>, path: &str) -> String {
@@ -157,38 +160,39 @@ fn from_root(root: Option<&Path>, path: &str) -> String {
     }
 }
 
-/// The change, if any, and the look at what there is afterwards.
-struct Plan {
-    change: Option<Run>,
-    stands: Run,
-    look: Run,
+/// The run that changes something, if any, and those that list the result.
+struct WorktreePlan {
+    change: Option<GitRun>,
+    current_directory: GitRun,
+    list: GitRun,
 }
 
-impl Plan {
+impl WorktreePlan {
     fn of(input: &GitWorktree) -> Result<Self, ToolError> {
         let change = match input.action {
             WorktreeAction::List => None,
             WorktreeAction::Add => Some(add(input)?),
             WorktreeAction::Remove => {
                 let path = new_path(input)?;
-                Some(Run::changing("worktree").with(["remove", "--", &path]))
+                Some(GitRun::changing("worktree").with(["remove", "--", &path]))
             }
         };
-        let stands = Run::looking("rev-parse").with(["--show-toplevel", "--show-prefix"]);
-        let look = Run::looking("worktree").with(["list", "--porcelain", "-z"]);
-        Ok(Self { change, stands, look })
+        let current_directory =
+            GitRun::read_only("rev-parse").with(["--show-toplevel", "--show-prefix"]);
+        let list = GitRun::read_only("worktree").with(["list", "--porcelain", "-z"]);
+        Ok(Self { change, current_directory, list })
     }
 
-    fn runs(self) -> Vec<Run> {
-        self.change.into_iter().chain([self.stands, self.look]).collect()
+    fn runs(self) -> Vec<GitRun> {
+        self.change.into_iter().chain([self.current_directory, self.list]).collect()
     }
 }
 
-fn add(input: &GitWorktree) -> Result<Run, ToolError> {
+fn add(input: &GitWorktree) -> Result<GitRun, ToolError> {
     let path = new_path(input)?;
     let branch = input.branch.as_deref().map(names::branch).transpose()?;
     let start = input.start.as_deref().map(names::commit).transpose()?;
-    let run = Run::changing("worktree").with(["add", "--quiet"]);
+    let run = GitRun::changing("worktree").with(["add", "--quiet"]);
     Ok(match (branch, start) {
         (Some(branch), Some(start)) => run.with(["--no-track", "-b", &branch, "--", &path, &start]),
         (Some(branch), None) => run.with(["--", &path, &branch]),
@@ -199,14 +203,18 @@ fn add(input: &GitWorktree) -> Result<Run, ToolError> {
     })
 }
 
-/// The worktree as git is told it from where it stands. It lies below: `..` after a link leads elsewhere than it reads.
+/// Returns the path of the worktree relative to git's directory. It must be below it: `..` after a
+/// link would lead elsewhere.
 fn new_path(input: &GitWorktree) -> Result<String, ToolError> {
     let path = input.path.as_deref().ok_or_else(|| {
-        ToolError::input("`path` is missing").hint("give the directory of the worktree in `path`")
+        ToolError::input("`path`: required for this action")
+            .hint("give the directory of the worktree in `path`")
     })?;
     match names::path_in(&input.directory, path)?.as_str() {
-        "." => Err(ToolError::input("the directory itself is not a worktree to add or remove")
-            .hint("name a directory below it in `path`")),
+        "." => {
+            Err(ToolError::input("the directory itself cannot be added or removed as a worktree")
+                .hint("name a directory below it in `path`"))
+        }
         path => Ok(format!("./{path}")),
     }
 }
@@ -217,7 +225,7 @@ fn new_path(input: &GitWorktree) -> Result<String, ToolError> {
     access = |input| {
         let is_list = input.action == WorktreeAction::List;
         let writes = input.path.iter().filter(|_| !is_list).cloned().map(Access::Write);
-        accesses(Plan::of(input).map(Plan::runs), writes)
+        accesses(WorktreePlan::of(input).map(WorktreePlan::runs), writes)
     }
 )]
 pub async fn git_worktree(
@@ -225,16 +233,16 @@ pub async fn git_worktree(
     shell: Shell,
     _write: WriteFiles,
 ) -> Result<Worktrees, ToolError> {
-    let plan = Plan::of(&input)?;
+    let plan = WorktreePlan::of(&input)?;
     let directory = names::directory(&input.directory)?;
     let git = Git { shell: &shell, directory: Path::new(&directory) };
     if let Some(change) = &plan.change {
         git.run(change).await?;
     }
-    // Fails where there is no working tree; then paths stay absolute.
-    let stands = git.attempt(&plan.stands).await?;
-    let root = workspace_root(&String::from_utf8_lossy(&stands.out), git.directory);
-    let finished = git.run(&plan.look).await?;
+    // Without a working tree this fails, and paths stay absolute.
+    let current_directory = git.attempt(&plan.current_directory).await?;
+    let root = workspace_root(&String::from_utf8_lossy(&current_directory.out), git.directory);
+    let finished = git.run(&plan.list).await?;
     let worktrees = parse(&finished.out, |path| from_root(root.as_deref(), path));
     let changed = input.path.filter(|_| input.action != WorktreeAction::List);
     let path = changed.map(|path| path.to_string_lossy().into_owned());
@@ -248,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn worktrees_are_read_record_by_record() {
+    fn worktrees_are_parsed_record_by_record() {
         let output = "worktree /w/p\0HEAD 0123456789ab\0branch refs/heads/main\0\0\
                       worktree /w/p/new\nline\0HEAD 1123456789ab\0detached\0locked why\0prunable gone\0\0\
                       worktree /elsewhere\0bare\0\0";
@@ -256,28 +264,28 @@ mod tests {
         let lines: Vec<String> = worktrees.iter().map(Worktree::line).collect();
         let expected = [
             ". main 0123456789",
-            "new\\nline detached 1123456789 (locked) (its directory is gone)",
+            "new\\nline detached 1123456789 (locked) (directory missing)",
             "/elsewhere bare",
         ];
         assert_eq!(lines, expected);
     }
 
     #[test]
-    fn the_workspace_is_found_from_where_git_stands() {
-        for (said, directory, expected) in [
+    fn the_workspace_is_derived_from_the_directory_of_git() {
+        for (output, directory, expected) in [
             ("/w/p\n\n", ".", Some("/w/p")),
             ("/w/p\nsub/\n", ".", Some("/w/p/sub")),
             ("/w/p/tree\nsrc/\n", "tree/src", Some("/w/p")),
             ("", ".", None),
         ] {
-            let root = workspace_root(said, Path::new(directory));
-            assert_eq!(root.as_deref(), expected.map(Path::new), "{said:?}");
+            let root = workspace_root(output, Path::new(directory));
+            assert_eq!(root.as_deref(), expected.map(Path::new), "{output:?}");
         }
     }
 
     #[track_caller]
     fn check(input: &GitWorktree, expected: &str) {
-        let change = Plan::of(input).expect("a good input").change.expect("a change");
+        let change = WorktreePlan::of(input).expect("a good input").change.expect("a change");
         assert_eq!(change.program().to_string(), expected);
     }
 
@@ -298,10 +306,10 @@ mod tests {
             GitWorktree { directory: "sub".into(), ..input(WorktreeAction::Remove, "sub/a") };
         check(&below, "git worktree remove -- ./a");
         let beside = GitWorktree { path: Some("a".into()), ..below };
-        assert!(Plan::of(&beside).is_err());
+        assert!(WorktreePlan::of(&beside).is_err());
         check(&input(WorktreeAction::Remove, "a"), "git worktree remove -- ./a");
         for bad in ["", ".", "../a", "/a", "a/../.."] {
-            assert!(Plan::of(&input(WorktreeAction::Add, bad)).is_err(), "{bad:?}");
+            assert!(WorktreePlan::of(&input(WorktreeAction::Add, bad)).is_err(), "{bad:?}");
         }
     }
 

@@ -1,28 +1,28 @@
-//! What may be handed to git as a name: revisions, branches, remotes and paths. Nothing that could be read as an option
-//! or as more than a name leaves this room.
+//! Checks names before they are passed to git: revisions, branches, remotes and paths. Text that git
+//! could read as an option or as more than a name is refused.
 
 use std::path::{Component, Path};
 
 use haft_core::ToolError;
 
-use super::words;
+use super::display;
 
-/// Longer than any name that git makes.
-const LONGEST: usize = 1_000;
+/// Maximum length of a name; git makes shorter ones.
+const MAX_NAME_BYTES: usize = 1_000;
 
-/// A commit in one of the many ways that git understands: `HEAD~2`, `main`, `v1.0..main`, a hash.
+/// Checks a revision in any form that git understands: `HEAD~2`, `main`, `v1.0..main`, a hash.
 ///
 /// # Errors
-/// Of kind `input` for what is no revision.
+/// `input` for an invalid revision.
 pub(crate) fn revision(text: &str) -> Result<String, ToolError> {
     let why = if text.trim().is_empty() {
         "is empty"
-    } else if text.len() > LONGEST {
+    } else if text.len() > MAX_NAME_BYTES {
         "is too long"
     } else if text.starts_with('-') {
         "begins with a dash"
     } else if text.contains(char::is_control) {
-        "has a control character in it"
+        "has a control character"
     } else {
         return Ok(text.to_owned());
     };
@@ -30,10 +30,10 @@ pub(crate) fn revision(text: &str) -> Result<String, ToolError> {
         .hint("give a commit, branch or tag, such as `HEAD~1` or `main`"))
 }
 
-/// One commit and not a range.
+/// Checks one commit, which is not a range.
 ///
 /// # Errors
-/// Of kind `input` for what is no revision, or a range.
+/// `input` for an invalid revision, or a range.
 pub(crate) fn commit(text: &str) -> Result<String, ToolError> {
     let text = revision(text)?;
     if text.contains("..") || text.starts_with('^') {
@@ -43,14 +43,14 @@ pub(crate) fn commit(text: &str) -> Result<String, ToolError> {
     Ok(text)
 }
 
-/// A branch, by git's own rules for names.
+/// Checks a branch name by the rules of git.
 ///
 /// # Errors
-/// Of kind `input` for what cannot be the name of a branch.
+/// `input` for an invalid branch name.
 pub(crate) fn branch(text: &str) -> Result<String, ToolError> {
     let is_bad = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
     let has_bad = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
-    let is_good = text.len() <= LONGEST
+    let is_good = text.len() <= MAX_NAME_BYTES
         && !text.starts_with('-')
         && !text.ends_with('.')
         && !text.contains("..")
@@ -62,20 +62,20 @@ pub(crate) fn branch(text: &str) -> Result<String, ToolError> {
     if is_good {
         return Ok(text.to_owned());
     }
-    Err(ToolError::input(format!("`{}` cannot be the name of a branch", shown(text))).hint(
-        "use letters, digits, `-`, `_`, `.` and `/`, without a dash or dot at the beginning, and no `refs/` before it",
+    Err(ToolError::input(format!("`{}` is not a valid branch name", shown(text))).hint(
+        "use letters, digits, `-`, `_`, `.` and `/`, without a leading dash or dot, and without `refs/`",
     ))
 }
 
-/// Branches that others build on: tools do not push, delete or rename them. A star stands for any end.
+/// Branches that others depend on: tools do not push, delete or rename them. `*` matches any end.
 const PROTECTED: &[&str] = &["main", "master", "release/*"];
 
-/// A branch that may be pushed, deleted or renamed.
+/// Checks that a branch may be pushed, deleted or renamed.
 ///
 /// # Errors
-/// Of kind `denied` for a protected one.
-pub(crate) fn unprotected(branch: &str, deed: &str) -> Result<(), ToolError> {
-    // In lower case: on some machines `Main` and `main` are one file.
+/// `denied` for a protected branch.
+pub(crate) fn unprotected(branch: &str, change: &str) -> Result<(), ToolError> {
+    // Compare in lower case: on some machines `Main` and `main` are the same file.
     let lower = branch.to_lowercase();
     let covers = |pattern: &&&str| match pattern.strip_suffix('*') {
         Some(beginning) => lower.starts_with(beginning),
@@ -84,30 +84,31 @@ pub(crate) fn unprotected(branch: &str, deed: &str) -> Result<(), ToolError> {
     let Some(pattern) = PROTECTED.iter().find(covers) else { return Ok(()) };
     let why = if lower == *pattern { String::new() } else { format!(" (as `{pattern}`)") };
     Err(ToolError::denied(format!(
-        "the branch `{}` is protected{why}: it is not {deed} by tools",
+        "the branch `{}` is protected{why}: it cannot be {change} by tools",
         shown(branch)
     ))
-    .hint("work on a branch of your own; for this one ask a person"))
+    .hint("use another branch; for this one ask the user"))
 }
 
-/// A remote by its name. Addresses are refused: where things are sent is the person's configuration.
+/// Checks the name of a remote. Addresses are refused: only the user's configuration decides where
+/// things are sent.
 ///
 /// # Errors
-/// Of kind `input` for what is no name.
+/// `input` for an invalid name.
 pub(crate) fn remote(text: &str) -> Result<String, ToolError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     let begins_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-    if begins_well && text.len() <= LONGEST && text.bytes().all(is_plain) {
+    if begins_well && text.len() <= MAX_NAME_BYTES && text.bytes().all(is_plain) {
         return Ok(text.to_owned());
     }
     Err(ToolError::input(format!("`{}` is not the name of a remote", shown(text)))
         .hint("give the name of a configured remote, such as `origin`, not an address or path"))
 }
 
-/// Paths of the workspace as git is to be given them in a directory of it.
+/// Converts paths relative to the workspace to paths relative to a directory of it.
 ///
 /// # Errors
-/// Of kind `denied` for paths outside the workspace, `input` for those that are not below the directory.
+/// `denied` for paths outside of the workspace, `input` for those that are not below the directory.
 pub(crate) fn paths<P: AsRef<Path>>(
     directory: &Path,
     paths: &[P],
@@ -115,10 +116,10 @@ pub(crate) fn paths<P: AsRef<Path>>(
     paths.iter().map(|path| path_in(directory, path.as_ref())).collect()
 }
 
-/// One path of the workspace as git is to be given it in a directory of it.
+/// Converts a path relative to the workspace to one relative to a directory of it.
 ///
 /// # Errors
-/// Of kind `denied` for a path outside the workspace, `input` for one that is not below the directory.
+/// `denied` for a path outside of the workspace, `input` for one that is not below the directory.
 pub(crate) fn path_in(directory: &Path, path: &Path) -> Result<String, ToolError> {
     let named = shown(&path.to_string_lossy());
     let (Some(whole), Some(above)) = (folded(path), folded(directory)) else {
@@ -136,17 +137,18 @@ pub(crate) fn path_in(directory: &Path, path: &Path) -> Result<String, ToolError
     }
 }
 
-/// A path where changes are to be made, for commands whose hooks must not inherit that every path is literal. Only what
-/// git would read as a pattern is marked.
+/// Marks a path as literal if git would read it as a pattern. This is for changes, whose hooks must
+/// not inherit a setting that makes every path literal.
 pub(crate) fn literal(path: String) -> String {
     let is_pattern = path.starts_with(':') || path.contains(['*', '?', '[', '\\']);
     if is_pattern { format!(":(literal){path}") } else { path }
 }
 
-/// The directory that git runs in, which must be below the workspace for the sums with paths to be right.
+/// Checks the directory that git runs in. It must be below the workspace, so that paths are converted
+/// correctly.
 ///
 /// # Errors
-/// Of kind `denied` for one that is not.
+/// `denied` for a directory outside of the workspace.
 pub(crate) fn directory(path: &Path) -> Result<String, ToolError> {
     path_in(Path::new(""), path)
 }
@@ -160,12 +162,12 @@ fn folded(path: &Path) -> Option<Vec<String>> {
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
         }
     }
-    let is_sound = parts.iter().all(|part| !part.contains('\0'));
-    is_sound.then_some(parts)
+    let is_valid = parts.iter().all(|part| !part.contains('\0'));
+    is_valid.then_some(parts)
 }
 
 fn shown(text: &str) -> String {
-    words::cut(&words::name(text), 100)
+    display::truncated(&display::one_line(text), 100)
 }
 
 #[cfg(test)]
@@ -175,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn revisions_that_git_understands_pass_and_options_do_not() {
+    fn valid_revisions_pass_and_options_do_not() {
         for good in ["HEAD", "HEAD~2^2", "main..x", ":/fix it", "HEAD@{1 day ago}", "v1^{commit}"] {
             assert_eq!(revision(good).ok().as_deref(), Some(good));
         }
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_are_named_as_git_allows() {
+    fn branch_names_follow_the_rules_of_git() {
         for good in ["main", "feature/x-1", "ä", "a.b", "a@b", "release/2.0", "+a"] {
             assert_eq!(branch(good).ok().as_deref(), Some(good));
         }
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn protected_branches_are_known_in_any_case() {
+    fn protected_branches_are_recognised_in_any_case() {
         for branch in ["main", "Main", "master", "release/2.0", "Release/x/y"] {
             let error = unprotected(branch, "pushed").expect_err(branch);
             assert_eq!(error.kind(), haft_core::ErrorKind::Denied);
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_is_a_name_and_no_address() {
+    fn a_remote_is_a_name_and_not_an_address() {
         assert!(remote("origin").is_ok() && remote("my-fork_2.x").is_ok());
         for bad in ["", "-x", ".", "../x", "a/b", "https://h/r", "h:r", "ext::sh -c x", "a b"] {
             assert!(remote(bad).is_err(), "{bad:?}");
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_told_from_the_directory() {
+    fn paths_are_converted_to_the_directory() {
         let check = |directory: &str, path: &str| path_in(directory.as_ref(), path.as_ref()).ok();
         assert_eq!(check(".", "./a//b").as_deref(), Some("a/b"));
         assert_eq!(check("tree", "tree/-x").as_deref(), Some("-x"));
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_looks_like_a_pattern_is_marked_as_literal() {
+    fn only_patterns_are_marked_as_literal() {
         for (given, expected) in [
             ("a b", "a b"),
             ("-x", "-x"),
@@ -265,7 +267,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_passes_is_an_option_or_leaves_the_workspace(text in ".{0,30}") {
+        fn no_valid_name_is_an_option_or_leaves_the_workspace(text in ".{0,30}") {
             for passed in [revision(&text), commit(&text), branch(&text), remote(&text)] {
                 prop_assert!(passed.is_err() || !text.starts_with('-') && !text.contains('\0'));
             }

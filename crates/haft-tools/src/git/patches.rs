@@ -1,4 +1,4 @@
-//! What differs, as git tells it: counts for each file, and the patch itself, cut where it gets long.
+//! Differences from git: counts for each file, and the patch, truncated when it is long.
 
 use std::path::Path;
 
@@ -6,25 +6,25 @@ use haft_core::ToolError;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{command::Run, names, words};
+use super::{command::GitRun, display, names};
 
-/// A page shows so many lines of a patch unless more are asked for.
-pub(crate) const USUAL_LINES: usize = 500;
-/// The gate cuts what is longer, and would not know where a line of a patch may be cut.
-pub(crate) const MOST_LINES: usize = 1_500;
-/// A line of a minified file says nothing after so many characters.
-const LONGEST_LINE: usize = 500;
-/// Lines together take at most so many bytes, for the same reason.
-const MOST_BYTES: usize = 40 << 10;
-/// So many files are listed.
-const MOST_FILES: usize = 300;
+/// Default maximum number of lines of a patch.
+pub(crate) const DEFAULT_LINES: usize = 500;
+/// Maximum number of lines of a patch. The gate would truncate a longer patch at any line.
+pub(crate) const MAX_LINES: usize = 1_500;
+/// Maximum length of a line; a minified file has very long ones.
+const MAX_LINE_CHARS: usize = 500;
+/// Maximum size of a patch, so that the gate does not truncate it.
+const MAX_BYTES: usize = 40 << 10;
+/// Maximum number of files listed.
+const MAX_FILES: usize = 300;
 
-/// How much one file differs.
+/// Counts of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileDiff {
     /// The file, relative to the workspace.
     pub path: String,
-    /// Its former path, when it was moved or copied.
+    /// The old path, when it was moved or copied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Lines added; absent for a binary file.
@@ -37,9 +37,9 @@ pub struct FileDiff {
 
 impl FileDiff {
     fn line(&self) -> String {
-        let path = words::name(&self.path);
+        let path = display::one_line(&self.path);
         let path = match &self.from {
-            Some(from) => format!("{} -> {path}", words::name(from)),
+            Some(from) => format!("{} -> {path}", display::one_line(from)),
             None => path,
         };
         match (self.added, self.removed) {
@@ -49,16 +49,16 @@ impl FileDiff {
     }
 }
 
-/// How much every file differs.
+/// Counts of every file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileDiffs {
-    /// The files that differ, the first of them when there are very many.
+    /// The changed files; only the first ones when there are very many.
     pub files: Vec<FileDiff>,
-    /// How many files differ.
+    /// Number of changed files.
     pub file_count: usize,
-    /// Lines added in all.
+    /// Number of lines added in all files.
     pub added: u64,
-    /// Lines removed in all.
+    /// Number of lines removed in all files.
     pub removed: u64,
 }
 
@@ -67,12 +67,12 @@ impl FileDiffs {
         self.file_count += 1;
         self.added = self.added.saturating_add(file.added.unwrap_or_default());
         self.removed = self.removed.saturating_add(file.removed.unwrap_or_default());
-        if self.files.len() < MOST_FILES {
+        if self.files.len() < MAX_FILES {
             self.files.push(file);
         }
     }
 
-    /// In words, one file a line.
+    /// Formats the counts, one file a line.
     pub(crate) fn summary(&self) -> String {
         let Self { files, file_count, added, removed } = self;
         let mut text = format!("{}, +{added} -{removed}", crate::text::count(*file_count, "file"));
@@ -86,21 +86,22 @@ impl FileDiffs {
     }
 }
 
-/// Both ways of asking what differs.
-pub(crate) struct Question {
-    /// Counts.
-    pub(crate) counts: Run,
-    /// The patch.
-    pub(crate) patch: Run,
+/// The two runs that show differences.
+pub(crate) struct DiffRuns {
+    /// Prints the counts.
+    pub(crate) counts: GitRun,
+    /// Prints the patch.
+    pub(crate) patch: GitRun,
 }
 
-impl Question {
-    /// `begun` is the subcommand with what is to be compared; paths are told as they lie below the directory.
+impl DiffRuns {
+    /// `begun` is the subcommand with the versions to compare. Paths are converted to paths relative
+    /// to the directory.
     ///
     /// # Errors
-    /// For paths that are not below the directory.
+    /// `input` for paths that are not below the directory.
     pub(crate) fn new<P: AsRef<Path>>(
-        begun: &Run,
+        begun: &GitRun,
         directory: &Path,
         paths: &[P],
         revisions: &[String],
@@ -119,7 +120,7 @@ impl Question {
             "--submodule=short",
             "--ignore-submodules=dirty",
         ];
-        let end = |run: Run| run.with(revisions).paths(&paths);
+        let end = |run: GitRun| run.with(revisions).paths(&paths);
         let counts = begun.clone().with(common).with(["--numstat", "-z"]);
         let prefixes = [format!("--src-prefix=a/{above}"), format!("--dst-prefix=b/{above}")];
         let patch = begun.clone().with(common).with(["--patch"]).with(prefixes);
@@ -127,7 +128,8 @@ impl Question {
     }
 }
 
-/// Reads `--numstat -z`: `added TAB removed TAB path NUL`, or with nothing for the path, and then both paths.
+/// Parses `--numstat -z`: `added TAB removed TAB path NUL`, or an empty path, followed by both
+/// paths.
 pub(crate) fn parse_counts(output: &[u8], directory: &Path) -> FileDiffs {
     let text = String::from_utf8_lossy(output);
     let mut records = text.split('\0');
@@ -137,7 +139,7 @@ pub(crate) fn parse_counts(output: &[u8], directory: &Path) -> FileDiffs {
         false => directory.join(path).to_string_lossy().into_owned(),
     };
     while let Some(record) = records.next() {
-        // A patch of `git show` begins with a line feed after the empty message.
+        // With `git show` the counts begin with a line feed after the empty message.
         let mut columns = record.trim_start_matches('\n').splitn(3, '\t');
         let (Some(added), Some(removed), Some(path)) =
             (columns.next(), columns.next(), columns.next())
@@ -159,18 +161,18 @@ pub(crate) fn parse_counts(output: &[u8], directory: &Path) -> FileDiffs {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Excerpt {
     pub(crate) text: String,
-    /// How many lines were left out.
+    /// Number of lines left out.
     pub(crate) left_out: usize,
 }
 
-/// The first lines of a patch, long ones cut.
-pub(crate) fn excerpt(output: &[u8], most_lines: usize) -> Excerpt {
+/// Returns the first lines of a patch; long lines are truncated.
+pub(crate) fn excerpt(output: &[u8], max_lines: usize) -> Excerpt {
     let text = String::from_utf8_lossy(output);
     let mut excerpt = Excerpt { text: String::new(), left_out: 0 };
     let mut lines = text.trim_start_matches('\n').lines();
-    for line in lines.by_ref().take(most_lines) {
-        let line = words::content(line, LONGEST_LINE);
-        if excerpt.text.len() + line.len() > MOST_BYTES {
+    for line in lines.by_ref().take(max_lines) {
+        let line = display::content_line(line, MAX_LINE_CHARS);
+        if excerpt.text.len() + line.len() > MAX_BYTES {
             excerpt.left_out += 1;
             break;
         }
@@ -188,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_with_moves_and_binaries() {
+    fn counts_are_parsed_with_moves_and_binaries() {
         let output = "\n3\t1\tsrc/a\tb\n.rs\x001\t0\t\0old\0new\0-\t-\tlogo.png\0";
         let files = parse_counts(output.as_bytes(), Path::new("."));
         let expected =
@@ -200,22 +202,22 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_files_the_first_are_told_and_all_are_counted() {
+    fn only_the_first_of_many_files_are_listed_and_all_are_counted() {
         let output: String = (0..1_000).map(|number| format!("1\t2\tf{number}\0")).collect();
         let files = parse_counts(output.as_bytes(), Path::new("."));
-        assert_eq!((files.files.len(), files.file_count), (MOST_FILES, 1_000));
+        assert_eq!((files.files.len(), files.file_count), (MAX_FILES, 1_000));
         assert_eq!((files.added, files.removed), (1_000, 2_000));
         assert!(files.summary().ends_with("\n  … 700 files more"), "{}", files.summary());
     }
 
     #[test]
-    fn a_long_patch_is_cut_by_lines_and_says_how_many_are_missing() {
+    fn a_long_patch_is_truncated_and_the_missing_lines_are_counted() {
         let patch: String = (0..10).map(|number| format!("+{number}\n")).collect();
         let cut = excerpt(patch.as_bytes(), 3);
         assert_eq!(cut, Excerpt { text: "+0\n+1\n+2\n".to_owned(), left_out: 7 });
         let long = format!("+{}\n", "x".repeat(100_000)).repeat(200);
         let cut = excerpt(long.as_bytes(), 1_000);
-        assert!(cut.text.len() <= MOST_BYTES && cut.text.lines().all(|line| line.ends_with('…')));
+        assert!(cut.text.len() <= MAX_BYTES && cut.text.lines().all(|line| line.ends_with('…')));
         assert_eq!(cut.text.lines().count() + cut.left_out, 200);
     }
 

@@ -1,4 +1,4 @@
-//! `output_read`: an earlier result that was too long to be shown whole, by pages or by lines.
+//! `output_read`: shows a kept result by pages or by lines.
 
 use haft_core::{Output, OutputInfo, OutputPosition, ReadOutputs, ToolError};
 use haft_macros::tool;
@@ -6,26 +6,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::spans::{Span, breaks, span};
+use super::spans::{Span, count_line_breaks, span};
 
-/// About how many bytes a page has. With the words around it a page is never cut again.
-const PAGE: u64 = 32 << 10;
-/// A page begins with a line, if one begins within so many bytes.
-const SLACK: u64 = 4 << 10;
-/// The most lines that are shown at once.
-const LINES: u64 = 2_000;
-/// What is longer is cut when lines are asked for; pages show it whole.
-const LINE_BYTES: usize = 4 << 10;
+/// Approximate size of a page. With the surrounding text a page is never truncated again.
+const PAGE_BYTES: u64 = 32 << 10;
+/// A page begins at a line start if there is one within this distance.
+const PAGE_SLACK_BYTES: u64 = 4 << 10;
+/// Maximum number of lines shown at once.
+const MAX_LINES: u64 = 2_000;
+/// Longer lines are truncated when lines are requested; pages show them in full.
+const MAX_LINE_BYTES: usize = 4 << 10;
 
-/// Which output, and what of it.
+/// The output, and the part to show.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "id": "out_019a8d3c5f7e7c0b9d2e4f6a8b0c1d2e", "start_line": 200, "end_line": 260 }))]
 pub struct OutputRead {
-    /// The id of the output, as the cut result named it: `out_…`.
+    /// The id of the output, as the truncated result gave it: `out_…`.
     #[schemars(length(min = 1, max = 100), extend("x-aliases" = ["output_id", "outputId", "output"]))]
+    #[schemars(extend("x-refers-to" = "output"))]
     pub id: String,
-    /// The page to show, counted from 1; the first when nothing else is asked for.
+    /// The page to show, counted from 1. Default: the first.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub page: Option<u64>,
@@ -33,7 +34,7 @@ pub struct OutputRead {
     #[serde(default)]
     #[schemars(range(min = 1), extend("x-aliases" = ["offset", "startLine", "from_line"]))]
     pub start_line: Option<u64>,
-    /// The last line to show; as many as are shown at once when left out.
+    /// The last line to show. Default: as many lines as are shown at once.
     #[serde(default)]
     #[schemars(range(min = 1), extend("x-aliases" = ["endLine", "to_line"]))]
     pub end_line: Option<u64>,
@@ -44,28 +45,28 @@ pub struct OutputRead {
 pub struct OutputText {
     /// The id of the output.
     pub id: String,
-    /// The tool that it is of.
+    /// The tool that returned the output.
     pub tool: String,
     /// The text.
     #[schemars(extend("x-in-content" = true))]
     pub text: String,
-    /// The first line shown, counted from 1; 0 when there is none.
+    /// The first line shown, counted from 1; 0 when no line is shown.
     pub first_line: u64,
-    /// The last line shown, or a part of it.
+    /// The last line shown, which may be shown in part.
     pub last_line: u64,
-    /// How many lines the output has.
+    /// Number of lines of the output.
     pub lines: u64,
-    /// How many bytes it has.
+    /// Size of the output in bytes.
     pub bytes: u64,
-    /// The page shown, if a page was asked for.
+    /// The page shown, if a page was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<u64>,
-    /// How many pages it has.
+    /// Number of pages of the output.
     pub pages: u64,
-    /// Where to go on with start_line, when lines that were asked for are missing.
+    /// The start_line to continue with, when requested lines are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_line: Option<u64>,
-    /// How many lines were too long and are shown in part.
+    /// Number of lines that were too long and are shown in part.
     pub cut_lines: u64,
 }
 
@@ -88,18 +89,18 @@ impl OutputText {
         }
         let cut = match self.cut_lines {
             0 => String::new(),
-            count => format!("; {count} long lines are cut, a page shows them whole"),
+            count => format!("; {count} long lines are truncated, a page shows them in full"),
         };
         let shown = format!("lines {first_line}-{last_line} of {lines} of output {}{cut}", self.id);
         match (self.page, self.next_line) {
             (Some(page), None) if page < *pages => {
-                format!("{shown}; page {page} of {pages}, go on with page={}", page + 1)
+                format!("{shown}; page {page} of {pages}, continue with page={}", page + 1)
             }
             (Some(page), None) => format!("{shown}; page {page} of {pages}"),
             (Some(page), Some(next)) => {
-                format!("{shown}; page {page} of {pages} goes on with start_line={next}")
+                format!("{shown}; page {page} of {pages} continues with start_line={next}")
             }
-            (None, Some(next)) => format!("{shown}; go on with start_line={next}"),
+            (None, Some(next)) => format!("{shown}; continue with start_line={next}"),
             (None, None) => format!("{shown}; {pages} pages in all"),
         }
     }
@@ -109,15 +110,15 @@ impl OutputText {
 #[tool(
     idempotent,
     deadline = "30s",
-    variables(page_kb = PAGE >> 10, most_lines = LINES),
+    variables(page_kb = PAGE_BYTES >> 10, max_lines = MAX_LINES),
     profiles(mcp, researcher, reviewer)
 )]
 pub async fn output_read(input: OutputRead, outputs: ReadOutputs) -> Result<OutputText, ToolError> {
     let kept = outputs.find(&input.id).await?;
     match (input.page, input.start_line, input.end_line) {
         (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
-            Err(ToolError::input("page: it cannot be given together with start_line or end_line")
-                .hint("ask for a page, or for lines"))
+            Err(ToolError::input("page: cannot be combined with start_line or end_line")
+                .hint("give either page, or start_line and end_line"))
         }
         (page, None, None) => read_page(&outputs, &input.id, &kept, page.unwrap_or(1)).await,
         (None, start, end) => {
@@ -125,7 +126,7 @@ pub async fn output_read(input: OutputRead, outputs: ReadOutputs) -> Result<Outp
             let end = end.unwrap_or(u64::MAX);
             if end < start {
                 let message = format!("end_line: {end} is before start_line, {start}");
-                return Err(ToolError::input(message).hint("give the first line first"));
+                return Err(ToolError::input(message).hint("give the smaller line as start_line"));
             }
             read_lines(&outputs, &input.id, &kept, start, end).await
         }
@@ -133,7 +134,7 @@ pub async fn output_read(input: OutputRead, outputs: ReadOutputs) -> Result<Outp
 }
 
 fn page_count(kept: &OutputInfo) -> u64 {
-    kept.bytes.div_ceil(PAGE).max(1)
+    kept.bytes.div_ceil(PAGE_BYTES).max(1)
 }
 
 async fn read_page(
@@ -147,41 +148,43 @@ async fn read_page(
         let message = format!("page: the output has {pages} pages, not {page}");
         return Err(ToolError::input(message).hint(format!("give a page from 1 to {pages}")));
     }
-    let (from, to) = ((page - 1) * PAGE, page * PAGE);
-    // With the byte before: a line that begins exactly there begins the page.
-    let around = span(outputs, id, from.saturating_sub(1), to.saturating_add(SLACK)).await?;
-    let (start, end) = (snapped(&around, from), snapped(&around, to));
+    let (from, to) = ((page - 1) * PAGE_BYTES, page * PAGE_BYTES);
+    // Include the byte before, so that a line that begins exactly there begins the page.
+    let span_end = to.saturating_add(PAGE_SLACK_BYTES);
+    let around = span(outputs, id, from.saturating_sub(1), span_end).await?;
+    let (start, end) = (page_start(&around, from), page_start(&around, to));
     let (before, rest) = around.text.split_at(start);
     let (text, _) = rest.split_at(end.saturating_sub(start));
-    let first_line = around.first_line + breaks(before);
+    let first_line = around.first_line + count_line_breaks(before);
     let (text, next_line) = first_lines(text, first_line);
     Ok(OutputText { page: Some(page), next_line, ..shown(id, kept, first_line, text.to_owned()) })
 }
 
-/// Where a page that should begin at a byte begins: with the next line, if that is near, else with the next character.
-fn snapped(span: &Span, byte: u64) -> usize {
+/// Returns where in the span the page that starts at `byte` begins: at the next line if it is near,
+/// else at the next character.
+fn page_start(span: &Span, byte: u64) -> usize {
     let at = usize::try_from(byte.saturating_sub(span.first_byte)).unwrap_or(usize::MAX);
     if byte == 0 || at >= span.text.len() {
         return if byte == 0 { 0 } else { span.text.len() };
     }
     let at = span.text.ceil_char_boundary(at);
     let bytes = span.text.as_bytes();
-    let near = bytes.iter().skip(at.saturating_sub(1)).take(SLACK as usize);
+    let near = bytes.iter().skip(at.saturating_sub(1)).take(PAGE_SLACK_BYTES as usize);
     let line = near.copied().position(|byte| byte == b'\n');
     line.map_or(at, |line| at.saturating_sub(1) + line + 1)
 }
 
-/// At most so many lines as are shown at once, and the line that comes next.
+/// Returns at most `MAX_LINES` lines of a text, and the number of the next line.
 fn first_lines(text: &str, first_line: u64) -> (&str, Option<u64>) {
     let mut breaks = memchr::memchr_iter(b'\n', text.as_bytes());
-    match breaks.nth(LINES as usize - 1) {
-        Some(at) if at + 1 < text.len() => (text.split_at(at + 1).0, Some(first_line + LINES)),
+    match breaks.nth(MAX_LINES as usize - 1) {
+        Some(at) if at + 1 < text.len() => (text.split_at(at + 1).0, Some(first_line + MAX_LINES)),
         _ => (text, None),
     }
 }
 
 fn shown(id: &str, kept: &OutputInfo, first_line: u64, text: String) -> OutputText {
-    let inner = breaks(text.strip_suffix('\n').unwrap_or(&text));
+    let inner = count_line_breaks(text.strip_suffix('\n').unwrap_or(&text));
     OutputText {
         id: id.to_owned(),
         tool: kept.made_by.tool.clone(),
@@ -204,11 +207,12 @@ async fn read_lines(
 ) -> Result<OutputText, ToolError> {
     if start > kept.lines {
         let message = format!("start_line: the output has {} lines, not {start}", kept.lines);
-        return Err(ToolError::input(message).hint("give a line that is there, or a page"));
+        return Err(ToolError::input(message)
+            .hint(format!("give a start_line from 1 to {}, or a page", kept.lines)));
     }
     let end = end.min(kept.lines);
     let mut piece = outputs.piece(id, OutputPosition::Line(start)).await?;
-    let mut lines = Lines { start, end, line: piece.first_line, ..Lines::default() };
+    let mut lines = OutputLines { start, end, line: piece.first_line, ..Default::default() };
     while lines.take(&piece.text) {
         piece = outputs.piece(id, OutputPosition::Byte(piece.end())).await?;
         if piece.text.is_empty() {
@@ -219,22 +223,22 @@ async fn read_lines(
     Ok(OutputText { next_line, cut_lines, ..shown(id, kept, start, lines.text) })
 }
 
-/// Lines on their way from pieces to a page.
+/// Collects a range of lines from pieces.
 #[derive(Default)]
-struct Lines {
+struct OutputLines {
     start: u64,
     end: u64,
-    /// The line that comes next, or goes on.
+    /// The line that the next text belongs to.
     line: u64,
-    /// How much of that line is taken already.
+    /// Number of bytes already taken from that line.
     taken: usize,
     text: String,
     next: Option<u64>,
     cut: u64,
 }
 
-impl Lines {
-    /// Whether more is wanted.
+impl OutputLines {
+    /// Takes the lines of a piece. Returns true if more text is needed.
     fn take(&mut self, text: &str) -> bool {
         for part in text.split_inclusive('\n') {
             if self.line > self.end || self.next.is_some() {
@@ -252,21 +256,21 @@ impl Lines {
     }
 
     fn take_part(&mut self, part: &str) -> bool {
-        let is_full = self.text.len() as u64 >= PAGE || self.line - self.start >= LINES;
+        let is_full = self.text.len() as u64 >= PAGE_BYTES || self.line - self.start >= MAX_LINES;
         if self.taken == 0 && is_full {
             self.next = Some(self.line);
             return false;
         }
         let content = part.strip_suffix('\n').unwrap_or(part);
-        let room = LINE_BYTES.saturating_sub(self.taken);
+        let room = MAX_LINE_BYTES.saturating_sub(self.taken);
         let (shown, left_out) =
             content.split_at(content.floor_char_boundary(room.min(content.len())));
         self.text.push_str(shown);
-        if !left_out.is_empty() && self.taken <= LINE_BYTES {
+        if !left_out.is_empty() && self.taken <= MAX_LINE_BYTES {
             self.text.push_str(" […]");
             self.cut += 1;
-            // Said once, however many pieces the line has.
-            self.taken = LINE_BYTES + 1;
+            // Added once, however many pieces the line has.
+            self.taken = MAX_LINE_BYTES + 1;
         }
         self.taken += shown.len();
         if part.ends_with('\n') {
@@ -308,27 +312,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_begin_with_lines_and_say_where_to_go_on() {
+    async fn pages_begin_with_lines_and_say_where_to_continue() {
         let text = numbered(4_000);
         let first = page(&text, 1).await.expect("there");
         assert!(first.text.starts_with("line 1 of many\n") && first.text.ends_with('\n'));
         assert_eq!((first.first_line, first.lines, first.pages), (1, 4_000, 3));
         let second = page(&text, 2).await.expect("there");
         assert_eq!(second.first_line, first.last_line + 1);
-        let footer = format!("of 4000 of output {}; page 2 of 3, go on with page=3]", second.id);
+        let footer = format!("of 4000 of output {}; page 2 of 3, continue with page=3]", second.id);
         assert!(second.text().ends_with(&footer), "{}", second.footer());
     }
 
     #[tokio::test]
-    async fn many_short_lines_of_a_page_go_on_by_lines() {
+    async fn a_page_of_many_short_lines_continues_by_lines() {
         let text = "x\n".repeat(10_000);
         let first = page(&text, 1).await.expect("there");
         assert_eq!((first.last_line, first.next_line), (2_000, Some(2_001)));
-        assert!(first.footer().ends_with("page 1 of 1 goes on with start_line=2001"));
+        assert!(first.footer().ends_with("page 1 of 1 continues with start_line=2001"));
     }
 
     #[tokio::test]
-    async fn lines_are_shown_as_they_were_asked_for() {
+    async fn the_requested_lines_are_shown() {
         let text = numbered(5_000);
         let some = lines(&text, 200, Some(202)).await.expect("there");
         assert_eq!(some.text, "line 200 of many\nline 201 of many\nline 202 of many\n");
@@ -344,15 +348,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_told() {
-        for (error, told) in [
+    async fn a_request_beyond_the_output_is_refused() {
+        for (error, expected) in [
             (page("a\nb", 2).await, "the output has 1 pages, not 2"),
             (lines("a\nb", 3, None).await, "the output has 2 lines, not 3"),
             (lines("a\nb", 2, Some(1)).await, "1 is before start_line, 2"),
         ] {
             let error = error.expect_err("not there");
             assert_eq!(error.kind(), ErrorKind::Input);
-            assert!(error.message().contains(told), "{error}");
+            assert!(error.message().contains(expected), "{error}");
         }
         let (outputs, id) = kept("a").await;
         let both = OutputRead { id, page: Some(1), start_line: Some(1), end_line: None };
@@ -371,7 +375,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
-        /// Every byte is on exactly one page, whatever the lines are like.
+        /// Every byte is on exactly one page.
         #[test]
         fn the_pages_are_the_text(
             pieces in prop::collection::vec(("[a-zä😀 ]{0,40}", 1usize..800, any::<bool>()), 0..12),
@@ -387,7 +391,7 @@ mod tests {
             loop {
                 let input = OutputRead { id: id.clone(), page: Some(number), ..OutputRead::default() };
                 let page = runtime.block_on(output_read(input, outputs.clone())).expect("there");
-                prop_assert!(page.text.is_empty() || page.first_line == breaks(&whole) + 1);
+                prop_assert!(page.text.is_empty() || page.first_line == count_line_breaks(&whole) + 1);
                 whole.push_str(&page.text);
                 if number == page.pages {
                     break;

@@ -1,4 +1,4 @@
-//! `output_search`: lines of an earlier result that match a pattern.
+//! `output_search`: finds the lines of a kept result that match a pattern.
 
 use std::{
     collections::VecDeque,
@@ -13,24 +13,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-const RESULTS: usize = 50;
-const MOST: usize = 500;
-/// A hundred such lines are about what a model is shown at once.
+const DEFAULT_RESULTS: usize = 50;
+const MAX_RESULTS: usize = 500;
+/// One result shows about a hundred lines of this length.
 const LINE_CHARS: usize = 400;
-/// More text than this is not shown, however many lines are wanted.
-const MOST_BYTES: usize = 40 << 10;
-/// What is found by then is shown. Well before the deadline, so that it still can be.
-const LONGEST: Duration = Duration::from_secs(20);
-/// A line that is longer is searched in parts.
-const LONGEST_LINE: usize = 1 << 20;
+/// Maximum number of bytes shown, whatever `max_results` is.
+const MAX_SHOWN_BYTES: usize = 40 << 10;
+/// Time after which the search stops and returns its matches. It is well before the deadline.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(20);
+/// Longer lines are searched in parts.
+const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// What to search for, and in which output.
+/// The pattern, and the output to search.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "id": "out_019a8d3c5f7e7c0b9d2e4f6a8b0c1d2e", "pattern": "error|warning", "context": 2 }))]
 pub struct OutputSearch {
-    /// The id of the output, as the cut result named it: `out_…`.
+    /// The id of the output, as the truncated result gave it: `out_…`.
     #[schemars(length(min = 1, max = 100), extend("x-aliases" = ["output_id", "outputId", "output"]))]
+    #[schemars(extend("x-refers-to" = "output"))]
     pub id: String,
     /// A regular expression, or plain text when literal is set.
     #[schemars(length(min = 1, max = 10_000), extend("x-aliases" = ["query", "regex", "search"]))]
@@ -40,28 +41,28 @@ pub struct OutputSearch {
     #[schemars(extend("x-aliases" = ["fixed_strings", "is_literal", "-F"]))]
     #[schemars(extend("x-short" = "F"))]
     pub literal: bool,
-    /// Upper and lower case are the same.
+    /// Ignore case.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["ignore_case", "ignoreCase", "caseInsensitive", "-i"]))]
     #[schemars(extend("x-short" = "i"))]
     pub case_insensitive: bool,
-    /// How many lines to show before and after each match.
+    /// Number of lines to show before and after each match.
     #[serde(default)]
     #[schemars(range(max = 20), extend("x-aliases" = ["context_lines", "contextLines", "-C"]))]
     #[schemars(extend("x-short" = "C"))]
     pub context: usize,
-    /// The most matching lines to show.
-    #[serde(default = "results")]
-    #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["limit", "maxResults", "max_count"]))]
+    /// Maximum number of matching lines to show.
+    #[serde(default = "default_results")]
+    #[schemars(range(min = 1, max = MAX_RESULTS), extend("x-aliases" = ["limit", "maxResults", "max_count"]))]
     #[schemars(extend("x-short" = "m"))]
     pub max_results: usize,
 }
 
-fn results() -> usize {
-    RESULTS
+fn default_results() -> usize {
+    DEFAULT_RESULTS
 }
 
-/// The lines that match.
+/// The matching lines.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct FoundLines {
     /// The id of the output.
@@ -69,24 +70,24 @@ pub struct FoundLines {
     /// In order.
     #[schemars(extend("x-in-content" = true))]
     pub found: Vec<FoundLine>,
-    /// How many matching lines are shown.
+    /// Number of matching lines shown.
     pub matches: usize,
     /// There may be more matching lines than are shown.
     pub has_more: bool,
     /// False when the search was stopped before its end.
     pub is_complete: bool,
-    /// How many lines were searched.
+    /// Number of lines searched.
     pub searched: u64,
-    /// How many lines the output has.
+    /// Number of lines of the output.
     pub lines: u64,
 }
 
 /// A line.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FoundLine {
-    /// Its number, counted from 1.
+    /// Line number, counted from 1.
     pub line: u64,
-    /// Without its ending.
+    /// Text without the line ending.
     pub text: String,
     /// A line of context, which does not match.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -102,7 +103,7 @@ impl Output for FoundLines {
         let mut lines = Vec::new();
         let mut next = None;
         for line in &self.found {
-            // They do not follow each other.
+            // The lines are not adjacent.
             if has_context && next.is_some_and(|next| next != line.line) {
                 lines.push("--".to_owned());
             }
@@ -154,10 +155,10 @@ pub async fn output_search(
     let pattern = pattern(&input)?;
     let kept = outputs.find(&input.id).await?;
     let began = Instant::now();
-    let mut search = Search::new(pattern, &input);
+    let mut search = LineSearch::new(pattern, &input);
     let mut at = 0;
     while at < kept.bytes && !search.is_full {
-        if cancel.is_cancelled() || began.elapsed() > LONGEST {
+        if cancel.is_cancelled() || began.elapsed() > SEARCH_TIMEOUT {
             break;
         }
         let piece = outputs.piece(&input.id, OutputPosition::Byte(at)).await?;
@@ -179,7 +180,7 @@ pub async fn output_search(
     })
 }
 
-fn pattern(input: &OutputSearch) -> Result<Pattern, ToolError> {
+fn pattern(input: &OutputSearch) -> Result<LinePattern, ToolError> {
     let built = RegexMatcherBuilder::new()
         .crlf(true)
         .line_terminator(Some(b'\n'))
@@ -190,44 +191,44 @@ fn pattern(input: &OutputSearch) -> Result<Pattern, ToolError> {
         .build(&input.pattern);
     let matcher = built.map_err(|error| {
         ToolError::input(format!("pattern: {error}"))
-            .hint("mend the regular expression, or set literal to search for the text as it is")
+            .hint("fix the regular expression, or set literal to search for plain text")
     })?;
-    // These speak of the beginning and the end of a text, and each line is one.
-    let speaks_of_ends = |text: &str| {
+    // These match at the ends of the whole text, but here each line is a text.
+    let uses_text_anchors = |text: &str| {
         ["\\A", "\\z"].iter().any(|end| text.contains(end))
             || (text.contains("(?") && text.contains('-'))
     };
-    Ok(Pattern { matcher, line_by_line: !input.literal && speaks_of_ends(&input.pattern) })
+    Ok(LinePattern { matcher, line_by_line: !input.literal && uses_text_anchors(&input.pattern) })
 }
 
-/// What is searched for.
-struct Pattern {
+/// A compiled pattern.
+struct LinePattern {
     matcher: RegexMatcher,
     /// Lines cannot be searched together.
     line_by_line: bool,
 }
 
-impl Pattern {
-    /// Where the first match begins at or after a place. Never beyond the line in which it begins.
+impl LinePattern {
+    /// Returns where the first match at or after `from` begins. A match never spans lines.
     fn find(&self, text: &str, from: usize) -> Option<usize> {
         let found = self.matcher.find_at(text.as_bytes(), from);
         found.ok().flatten().map(|found| found.start())
     }
 }
 
-/// A search on its way through the pieces.
-struct Search {
-    pattern: Pattern,
+/// The state of a search through the pieces of an output.
+struct LineSearch {
+    pattern: LinePattern,
     context: usize,
-    most: usize,
-    /// The lines that were looked at.
+    max_results: usize,
+    /// Number of lines searched.
     line: u64,
     /// The beginning of a line whose end is in the next piece.
     open: String,
-    /// Whether a part of the open line was searched already.
+    /// True if a part of the open line was already searched.
     is_going_on: bool,
     before: VecDeque<FoundLine>,
-    /// Lines of context that are still to be shown.
+    /// Number of context lines still to be shown.
     after: usize,
     found: Vec<FoundLine>,
     bytes: usize,
@@ -235,12 +236,12 @@ struct Search {
     is_full: bool,
 }
 
-impl Search {
-    fn new(pattern: Pattern, input: &OutputSearch) -> Self {
+impl LineSearch {
+    fn new(pattern: LinePattern, input: &OutputSearch) -> Self {
         Self {
             pattern,
             context: input.context,
-            most: input.max_results,
+            max_results: input.max_results,
             line: 0,
             open: String::new(),
             is_going_on: false,
@@ -256,7 +257,7 @@ impl Search {
     fn take(&mut self, text: &str) {
         let mut text = text;
         if !self.open.is_empty() || self.is_going_on {
-            let (rest_of_line, rest) = text.split_at(first_line(text));
+            let (rest_of_line, rest) = text.split_at(first_line_length(text));
             self.take_part(rest_of_line);
             text = rest;
         }
@@ -268,46 +269,47 @@ impl Search {
         }
     }
 
-    /// A line, or a part of one that goes on.
+    /// Takes a line, or a part of one.
     fn take_part(&mut self, part: &str) {
         self.open.push_str(part);
         let is_whole = part.ends_with('\n');
-        if is_whole || self.open.len() > LONGEST_LINE {
+        if is_whole || self.open.len() > MAX_LINE_BYTES {
             let line = std::mem::take(&mut self.open);
-            self.look(&line, is_whole);
+            self.search_line(&line, is_whole);
         }
     }
 
-    /// Whole lines, searched together: what lies between two matches is not looked at line by line.
+    /// Takes whole lines and searches them together; the text between two matches is not searched
+    /// line by line.
     fn take_lines(&mut self, lines: &str) {
         let mut done = 0;
         while done < lines.len() && !self.is_full {
             let start = match self.after > 0 || self.pattern.line_by_line {
                 true => done,
                 false => match self.pattern.find(lines, done) {
-                    Some(at) => done + last_line(lines.split_at(at).0.split_at(done).1),
+                    Some(at) => done + last_line_start(lines.split_at(at).0.split_at(done).1),
                     None => lines.len(),
                 },
             };
             let (_, rest) = lines.split_at(done);
             let (passed, rest) = rest.split_at(start - done);
             self.pass(passed);
-            let (line, _) = rest.split_at(first_line(rest));
+            let (line, _) = rest.split_at(first_line_length(rest));
             if !line.is_empty() {
-                self.look(line, true);
+                self.search_line(line, true);
             }
             done = start + line.len();
         }
     }
 
-    /// Whole lines that do not match.
+    /// Skips whole lines without a match, keeping those that may become context.
     fn pass(&mut self, lines: &str) {
         let count = memchr::memchr_iter(b'\n', lines.as_bytes()).count();
         self.line += count as u64;
         let skip = count.saturating_sub(self.context);
         let (_, near) = lines.split_at(match self.context {
             0 => lines.len(),
-            // Of the last lines the first begins behind the break before it.
+            // Find the line break before the first of the last `context` lines.
             context => {
                 memchr::memrchr_iter(b'\n', lines.as_bytes()).nth(context).map_or(0, |at| at + 1)
             }
@@ -326,22 +328,22 @@ impl Search {
         }
     }
 
-    /// What has no line break after it.
+    /// Searches the last line when it has no line break.
     fn finish(&mut self) {
         let line = std::mem::take(&mut self.open);
         if !line.is_empty() && !self.is_full {
-            self.look(&line, true);
+            self.search_line(&line, true);
         }
     }
 
-    fn look(&mut self, line: &str, ends: bool) {
+    fn search_line(&mut self, line: &str, ends: bool) {
         if !self.is_going_on {
             self.line += 1;
         }
         self.is_going_on = !ends;
         let line = without_end(line);
         match self.pattern.find(line, 0) {
-            Some(_) if self.matches == self.most => self.is_full = true,
+            Some(_) if self.matches == self.max_results => self.is_full = true,
             Some(at) => {
                 self.matches += 1;
                 let before = std::mem::take(&mut self.before);
@@ -360,7 +362,7 @@ impl Search {
 
     fn show(&mut self, line: FoundLine) {
         self.bytes += line.text.len() + 12;
-        if self.bytes > MOST_BYTES {
+        if self.bytes > MAX_SHOWN_BYTES {
             self.is_full = true;
             self.matches -= usize::from(!line.is_context);
             return;
@@ -369,13 +371,13 @@ impl Search {
     }
 }
 
-/// How long the first line is, with its break.
-fn first_line(text: &str) -> usize {
+/// Returns the length of the first line with its line break.
+fn first_line_length(text: &str) -> usize {
     memchr::memchr(b'\n', text.as_bytes()).map_or(text.len(), |at| at + 1)
 }
 
-/// Where the last line begins.
-fn last_line(text: &str) -> usize {
+/// Returns where the last line begins.
+fn last_line_start(text: &str) -> usize {
     memchr::memrchr(b'\n', text.as_bytes()).map_or(0, |at| at + 1)
 }
 
@@ -384,7 +386,7 @@ fn without_end(line: &str) -> &str {
     line.strip_suffix('\r').unwrap_or(line)
 }
 
-/// A line, or what is around a place in it.
+/// Returns a line, truncated around byte `at` when it is too long.
 fn clipped(line: &str, number: u64, at: usize) -> FoundLine {
     let (line_number, is_context) = (number, false);
     if line.len() <= LINE_CHARS {
@@ -409,10 +411,10 @@ mod tests {
 
     use super::*;
 
-    /// A keeper with small pieces.
-    struct Small(MemoryOutputs, usize);
+    /// An output store with small pieces.
+    struct SmallPieces(MemoryOutputs, usize);
 
-    impl Outputs for Small {
+    impl Outputs for SmallPieces {
         fn keep(
             &self,
             text: String,
@@ -446,14 +448,18 @@ mod tests {
         piece: usize,
         input: OutputSearch,
     ) -> Result<FoundLines, ToolError> {
-        let outputs = Small(MemoryOutputs::default(), piece);
+        let outputs = SmallPieces(MemoryOutputs::default(), piece);
         let id = outputs.keep(text.to_owned(), OutputSource::default()).await.expect("kept").id;
         let outputs = ReadOutputs::unchecked(Arc::new(outputs));
         output_search(OutputSearch { id, ..input }, outputs, Cancel::never()).await
     }
 
     fn asked(pattern: &str) -> OutputSearch {
-        OutputSearch { pattern: pattern.into(), max_results: RESULTS, ..OutputSearch::default() }
+        OutputSearch {
+            pattern: pattern.into(),
+            max_results: DEFAULT_RESULTS,
+            ..OutputSearch::default()
+        }
     }
 
     #[tokio::test]
@@ -473,7 +479,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_than_was_asked_for_is_said() {
+    async fn results_beyond_the_limit_are_reported() {
         let text = "x\n".repeat(100);
         let few = OutputSearch { max_results: 2, ..asked("x") };
         let found = search(&text, 9, few).await.expect("searched");
@@ -488,7 +494,7 @@ mod tests {
     #[tokio::test]
     async fn long_lines_are_cut_around_the_match_and_the_whole_is_bounded() {
         let text = format!("{}needle{}\n", "ä".repeat(700), "b".repeat(700)).repeat(500);
-        let many = OutputSearch { max_results: MOST, ..asked("needle") };
+        let many = OutputSearch { max_results: MAX_RESULTS, ..asked("needle") };
         let found = search(&text, 5_000, many).await.expect("searched");
         assert!(found.found.iter().all(|line| line.text.contains("needle") && line.is_cut));
         assert!(found.has_more && found.text().len() < 50 << 10);
@@ -496,7 +502,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pattern_that_is_none_is_refused_and_one_that_is_slow_elsewhere_is_not() {
+    async fn an_invalid_pattern_is_refused_and_backtracking_patterns_are_fast() {
         let error = search("a", 9, asked("a(")).await.expect_err("open");
         assert_eq!(error.kind(), ErrorKind::Input);
         assert!(error.message().starts_with("pattern: "), "{error}");
@@ -515,7 +521,7 @@ mod tests {
         }
     }
 
-    /// The same by the simplest means: every line by itself.
+    /// Returns the expected lines, found by matching every line separately.
     fn expected(text: &str, pattern: &str, context: usize) -> Vec<(u64, bool)> {
         let regex = regex::Regex::new(pattern).expect("a pattern");
         let lines: Vec<&str> = text.strip_suffix('\n').unwrap_or(text).split('\n').collect();
@@ -532,7 +538,8 @@ mod tests {
     const PATTERNS: [&str; 9] = ["a.?b|ä$", "a", "^a", "b$", "a\\s*b", "[^b]a", "^$", "b?", "\\bä"];
 
     proptest! {
-        /// However the text is cut into pieces, the same lines are found as in the whole, with the same lines around them.
+        /// However the text is split into pieces, the search finds the same lines and context as in
+        /// the whole text.
         #[test]
         fn pieces_make_no_difference(
             text in "([abä ]|\n|\r\n|\n\n){0,200}",
@@ -541,7 +548,7 @@ mod tests {
             context in 0usize..4,
         ) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-            let input = OutputSearch { max_results: MOST, context, ..asked(pattern) };
+            let input = OutputSearch { max_results: MAX_RESULTS, context, ..asked(pattern) };
             let found = runtime.block_on(search(&text, piece, input)).expect("searched");
             let shown: Vec<(u64, bool)> =
                 found.found.iter().map(|line| (line.line, line.is_context)).collect();

@@ -1,17 +1,16 @@
-//! Parts of an output by place: a span of bytes put together from the pieces that the keeper hands out.
-
+//! Reads a span of bytes of a kept output. The store returns the output in pieces.
 use haft_core::{OutputPiece, OutputPosition, ReadOutputs, ToolError};
 
 /// A part of an output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) first_byte: u64,
-    /// The line that its beginning belongs to.
+    /// The line that contains the first byte.
     pub(super) first_line: u64,
     pub(super) text: String,
 }
 
-/// The text of these bytes; begins and ends with a whole character, a little early if need be.
+/// Reads the text of a byte range. Both ends are moved back to a character boundary if necessary.
 pub(super) async fn span(
     outputs: &ReadOutputs,
     id: &str,
@@ -41,12 +40,12 @@ impl Span {
         let (before, text) = piece.text.split_at(skip);
         Self {
             first_byte: piece.first_byte + skip as u64,
-            first_line: piece.first_line + breaks(before),
+            first_line: piece.first_line + count_line_breaks(before),
             text: text.to_owned(),
         }
     }
 }
 
-pub(super) fn breaks(text: &str) -> u64 {
+pub(super) fn count_line_breaks(text: &str) -> u64 {
     memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64
 }

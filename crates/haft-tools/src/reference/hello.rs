@@ -1,4 +1,4 @@
-//! `hello`: the smallest tool, the one the documentation walks through.
+//! `hello`: the smallest tool, used as the example in the documentation.
 
 use haft_core::{Output, Progress, ToolError};
 use haft_macros::tool;
@@ -6,24 +6,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-const MOST_TIMES: u32 = 100;
+const MAX_TIMES: u32 = 100;
 
-/// Whom to greet and how.
+/// The name to greet and how.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "name": "Ada", "language": "german", "times": 2 }))]
 pub struct Hello {
-    /// Who is greeted.
+    /// The name to greet.
     #[schemars(length(min = 1, max = 200))]
     pub name: String,
     /// The language of the greeting.
     #[serde(default)]
     pub language: Language,
-    /// How often the greeting is said.
+    /// How many times to repeat the greeting.
     #[serde(default = "once")]
-    #[schemars(range(min = 1, max = MOST_TIMES))]
+    #[schemars(range(min = 1, max = MAX_TIMES))]
     pub times: u32,
-    /// In capital letters.
+    /// Use capital letters.
     #[serde(default)]
     pub shout: bool,
 }
@@ -32,7 +32,7 @@ fn once() -> u32 {
     1
 }
 
-/// A language that greetings are known in.
+/// A supported language.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
@@ -54,12 +54,12 @@ impl Language {
     }
 }
 
-/// What was said.
+/// The greetings.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Greeting {
     /// The greetings, one a line.
     pub text: String,
-    /// How many there are.
+    /// The number of greetings.
     pub times: u32,
 }
 
@@ -69,17 +69,17 @@ impl Output for Greeting {
     }
 }
 
-/// Greets somebody. Needs nothing: `Progress` is free.
+/// Greets a name. Needs no capability with a permission: `Progress` is free.
 #[tool(
     idempotent,
     deadline = "10s",
-    variables(most_times = MOST_TIMES),
+    variables(max_times = MAX_TIMES),
     profiles(researcher, reviewer)
 )]
 pub async fn hello(input: Hello, progress: Progress) -> Result<Greeting, ToolError> {
     let name = input.name.trim();
     if name.is_empty() {
-        return Err(ToolError::input("name: it is only white space").hint("say who is greeted"));
+        return Err(ToolError::input("name: only white space").hint("give a name to greet"));
     }
     let greeting = format!("{}, {name}!", input.language.word());
     let greeting = if input.shout { greeting.to_uppercase() } else { greeting };
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_of_spaces_is_refused() {
+    async fn a_blank_name_is_refused() {
         let error = hello(to("  "), Progress::silent()).await.expect_err("no name");
         assert_eq!(error.kind(), ErrorKind::Input);
     }

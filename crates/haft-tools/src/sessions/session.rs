@@ -1,4 +1,5 @@
-//! `session`: the sessions of this workspace; what happened in one, a message to one, and what is said about one.
+//! `session`: lists the sessions of this workspace, shows the history of one, sends a message to
+//! one, and changes the title and metadata of one.
 
 use haft_core::{
     Access, CallInfo, Output, Power, ReadSessions, SessionCall, SessionEvent, SessionHistory,
@@ -9,68 +10,69 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-const LISTED: usize = 20;
-const MOST: usize = 200;
-/// How much of a call's input a line of the history has.
+const DEFAULT_LIMIT: usize = 20;
+const MAX_LIMIT: usize = 200;
+/// Maximum length of a call's input in a line of the history.
 const INPUT_CHARS: usize = 200;
-/// How far back a history goes.
-const FARTHEST: usize = 10_000;
+/// Maximum offset into a history.
+const MAX_OFFSET: usize = 10_000;
 
-/// What to do, and with which session.
+/// The operation, and its session.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "operation": "send", "session_id": "mcp-019a8d3c5f7e7c0b9d2e4f6a8b0c1d2e", "message": "The parser is done; tests are green." }))]
-pub struct Session {
-    /// What to do.
+pub struct SessionInput {
+    /// The operation to carry out.
     #[schemars(extend("x-aliases" = ["action", "op"]))]
     pub operation: Operation,
-    /// The session; for history and patch your own when left out.
+    /// The session. Default for history and patch: your own.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200), extend("x-aliases" = ["session", "sessionId", "id"]))]
+    #[schemars(extend("x-refers-to" = "session"))]
     pub session_id: Option<String>,
     /// For list: only sessions with this in their title or id.
     #[serde(default)]
     #[schemars(length(max = 200), extend("x-aliases" = ["query", "search"]))]
     pub filter: Option<String>,
-    /// For list: those that are put away, too. For patch: put it away, or fetch it back.
+    /// For list: include archived sessions. For patch: archive the session, or restore it.
     #[serde(default)]
     pub archived: Option<bool>,
-    /// For list and history: the most to show.
-    #[serde(default = "listed")]
-    #[schemars(range(min = 1, max = MOST))]
+    /// For list and history: the maximum number of results.
+    #[serde(default = "default_limit")]
+    #[schemars(range(min = 1, max = MAX_LIMIT))]
     pub limit: usize,
-    /// For history: how many of the latest to pass over, to see what was before.
+    /// For history: the number of latest events to skip, to see earlier ones.
     #[serde(default)]
-    #[schemars(range(max = FARTHEST))]
+    #[schemars(range(max = MAX_OFFSET))]
     pub offset: usize,
-    /// For send: the words.
+    /// For send: the text of the message.
     #[serde(default)]
     #[schemars(length(min = 1, max = 65_536), extend("x-aliases" = ["text", "content"]))]
     pub message: Option<String>,
-    /// For patch: what the session is about; empty takes the title away.
+    /// For patch: what the session is about; empty removes the title.
     #[serde(default)]
     #[schemars(length(max = 200))]
     pub title: Option<String>,
-    /// For patch: merged into what is there, null takes a member away.
+    /// For patch: merged into the existing metadata; null removes a member.
     #[serde(default)]
     pub metadata: Option<Map<String, Value>>,
 }
 
-fn listed() -> usize {
-    LISTED
+fn default_limit() -> usize {
+    DEFAULT_LIMIT
 }
 
-/// What can be done with sessions.
+/// An operation on sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     List,
-    SessionHistory,
+    History,
     Send,
     Patch,
 }
 
-/// What came of it. Only the parts of the operation are there.
+/// The result. Only the fields of the operation are present.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct SessionReport {
     /// For list.
@@ -84,7 +86,7 @@ pub struct SessionReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-in-content" = true))]
     pub happened: Option<Vec<SessionEvent>>,
-    /// For history: there is more before that.
+    /// For history: there are earlier events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_more: Option<bool>,
     /// For send: the number of the message in its session.
@@ -102,17 +104,17 @@ impl Output for SessionReport {
 
 fn accesses(operation: Operation) -> Vec<Access> {
     match operation {
-        Operation::List | Operation::SessionHistory => vec![Access::Any(Power::ReadStore)],
+        Operation::List | Operation::History => vec![Access::Any(Power::ReadStore)],
         Operation::Send | Operation::Patch => {
             vec![Access::Any(Power::ReadStore), Access::Any(Power::WriteStore)]
         }
     }
 }
 
-/// Looks at sessions, writes to them, labels them.
+/// Lists, reads, messages and labels sessions.
 #[tool(deadline = "30s", access = |input| accesses(input.operation))]
 pub async fn session(
-    input: Session,
+    input: SessionInput,
     sessions: ReadSessions,
     write: Option<WriteSessions>,
     info: CallInfo,
@@ -123,25 +125,25 @@ pub async fn session(
         Operation::List => {
             let (text, limit) = (input.filter, input.limit);
             let archived = input.archived.unwrap_or(false);
-            let found = sessions.list(&SessionQuery { text, archived, limit }).await?;
-            Ok(list_of(found, &info.session))
+            let sessions = sessions.list(&SessionQuery { text, archived, limit }).await?;
+            Ok(list_of(sessions, &info.session))
         }
-        Operation::SessionHistory => {
+        Operation::History => {
             let session = named.unwrap_or(&info.session);
             let history = sessions.history(session, input.offset, input.limit).await?;
-            Ok(told(history, input.offset))
+            Ok(history_report(history, input.offset))
         }
         Operation::Send => {
-            let session = named.ok_or_else(|| missing("session_id", "say to whom"))?;
-            let words = input.message.ok_or_else(|| missing("message", "say what"))?;
-            let seq = write()?.send(session, &words).await?;
+            let session = named.ok_or_else(|| missing("session_id", "give the receiver"))?;
+            let content = input.message.ok_or_else(|| missing("message", "give its text"))?;
+            let seq = write()?.send(session, &content).await?;
             let text = format!("sent to {session} as its message {seq}");
             Ok(SessionReport { seq: Some(seq), text, ..SessionReport::default() })
         }
         Operation::Patch => {
-            let Session { title, metadata, archived, .. } = input;
+            let SessionInput { title, metadata, archived, .. } = input;
             if title.is_none() && metadata.is_none() && archived.is_none() {
-                return Err(missing("title, metadata or archived", "say what is to be changed"));
+                return Err(missing("title, metadata or archived", "give what to change"));
             }
             let patch = SessionPatch { title, metadata, archived };
             let session = write()?.patch(input.session_id.as_deref(), patch).await?;
@@ -152,11 +154,11 @@ pub async fn session(
 }
 
 fn not_granted() -> ToolError {
-    ToolError::denied("this call was not granted the power to write to sessions")
+    ToolError::denied("this call has no permission to write to sessions")
 }
 
 fn missing(field: &str, hint: &str) -> ToolError {
-    ToolError::input(format!("{field}: it is missing for this operation")).hint(hint)
+    ToolError::input(format!("{field}: required for this operation")).hint(hint)
 }
 
 fn list_of(sessions: Vec<SessionInfo>, own: &str) -> SessionReport {
@@ -164,7 +166,7 @@ fn list_of(sessions: Vec<SessionInfo>, own: &str) -> SessionReport {
     lines.push(match sessions.len() {
         0 => "[no sessions]".to_owned(),
         1 => "[1 session]".to_owned(),
-        count => format!("[{count} sessions, the latest first]"),
+        count => format!("[{count} sessions, latest first]"),
     });
     SessionReport { sessions: Some(sessions), text: lines.join("\n"), ..SessionReport::default() }
 }
@@ -172,24 +174,24 @@ fn list_of(sessions: Vec<SessionInfo>, own: &str) -> SessionReport {
 fn line(session: &SessionInfo, own: &str) -> String {
     let mut words = vec![session.id.clone()];
     words.extend(session.title.clone());
-    words.push(format!("at work until {}", time(session.updated_ms)));
+    words.push(format!("last active {}", time(session.updated_ms)));
     words.extend(session.client.as_ref().map(|client| format!("agent {client}")));
     words.extend((session.messages > 0).then(|| format!("{} messages", session.messages)));
     words.extend(
         (!session.metadata.is_empty()).then(|| Value::from(session.metadata.clone()).to_string()),
     );
-    words.extend(session.archived.then(|| "put away".to_owned()));
+    words.extend(session.archived.then(|| "archived".to_owned()));
     words.extend((session.id == own).then(|| "this session".to_owned()));
     words.join("; ")
 }
 
-fn told(history: SessionHistory, offset: usize) -> SessionReport {
+fn history_report(history: SessionHistory, offset: usize) -> SessionReport {
     let mut lines: Vec<String> = history.events.iter().map(event).collect();
     let count = history.events.len();
     lines.push(if history.has_more {
-        format!("[{count} things; for what was before give offset={}]", offset + count)
+        format!("[{count} events; for earlier ones give offset={}]", offset + count)
     } else {
-        format!("[{count} things, from the beginning]")
+        format!("[{count} events, from the beginning]")
     });
     SessionReport {
         session: Some(history.session),
@@ -220,10 +222,10 @@ fn event(happened: &SessionEvent) -> String {
     }
 }
 
-/// In UTC, to the second.
+/// Formats a time in UTC, to the second.
 fn time(ms: u64) -> String {
     let moment = i64::try_from(ms / 1000).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
-    moment.map_or_else(|| "some time".to_owned(), |moment| moment.to_string())
+    moment.map_or_else(|| "unknown time".to_owned(), |moment| moment.to_string())
 }
 
 #[cfg(test)]
@@ -239,7 +241,7 @@ mod tests {
             updated_ms: 1_700_000_000_123,
             ..SessionInfo::default()
         };
-        assert_eq!(line(&bare, "cli"), "mcp-1; at work until 2023-11-14T22:13:20Z");
+        assert_eq!(line(&bare, "cli"), "mcp-1; last active 2023-11-14T22:13:20Z");
         let known = SessionInfo {
             title: Some("Parser".into()),
             client: Some("claude".into()),
@@ -250,12 +252,12 @@ mod tests {
         };
         assert_eq!(
             line(&known, "mcp-1"),
-            "mcp-1; Parser; at work until 2023-11-14T22:13:20Z; agent claude; 2 messages; {\"a\":1}; put away; this session"
+            "mcp-1; Parser; last active 2023-11-14T22:13:20Z; agent claude; 2 messages; {\"a\":1}; archived; this session"
         );
     }
 
     #[test]
-    fn a_history_is_one_line_for_each_thing() {
+    fn a_history_has_one_line_per_event() {
         let message = SessionMessage {
             seq: 1,
             role: "agent".into(),
@@ -277,21 +279,21 @@ mod tests {
             events: vec![SessionEvent::Message(message), SessionEvent::Call(call)],
             has_more: true,
         };
-        let text = told(history, 3).text();
+        let text = history_report(history, 3).text();
         assert!(text.starts_with("1970-01-01T00:00:00Z message 1 from mcp-2 (agent): one\n    two\n1970-01-01T00:00:01Z read {\"path\":\"xx"), "{text}");
         assert!(
             text.contains(
-                "x…: not_found, 7 ms, call_1\n[2 things; for what was before give offset=5]"
+                "x…: not_found, 7 ms, call_1\n[2 events; for earlier ones give offset=5]"
             ),
             "{text}"
         );
     }
 
     #[test]
-    fn looking_needs_no_power_to_write() {
+    fn read_only_operations_need_no_write_power() {
         for (operation, writes) in [
             (Operation::List, false),
-            (Operation::SessionHistory, false),
+            (Operation::History, false),
             (Operation::Send, true),
             (Operation::Patch, true),
         ] {

@@ -1,4 +1,4 @@
-//! `todo_write`: the whole list of what is to be done.
+//! `todo_write`: replaces the todo list of a session.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::shown;
 
-const MOST: usize = 200;
+const MAX_TODOS: usize = 200;
 
-/// The list.
+/// The whole list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "todos": [
@@ -20,10 +20,11 @@ const MOST: usize = 200;
     { "content": "Make it configurable", "status": "in_progress", "priority": "high" },
 ] }))]
 pub struct TodoWrite {
-    /// All todos of this session, in order; those that are left out are gone.
-    #[schemars(length(max = MOST), extend("x-aliases" = ["items", "tasks", "plan"]))]
+    /// All todos of this session, in order. Todos that are left out are removed.
+    #[schemars(length(max = MAX_TODOS), extend("x-aliases" = ["items", "tasks", "plan"]))]
     pub todos: Vec<NewTodo>,
-    /// Write only if the list still has this version, as todo_read and todo_write tell it; 0 when there is none yet.
+    /// Write only if the list still has this version, from todo_read or todo_write; 0 when there
+    /// is no list yet.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["expectedVersion", "version"]))]
     pub expected_version: Option<u64>,
@@ -33,16 +34,16 @@ pub struct TodoWrite {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewTodo {
-    /// What is to be done.
+    /// The work to do.
     #[schemars(length(min = 1, max = 2_000), extend("x-aliases" = ["text", "description", "title"]))]
     pub content: String,
-    /// How far it is.
+    /// The progress of the todo.
     #[serde(default)]
     pub status: TodoStatus,
-    /// How much it matters.
+    /// The importance of the todo.
     #[serde(default)]
     pub priority: TodoPriority,
-    /// A short name for it; its number in the list when left out.
+    /// A short id for the todo. Default: its number in the list.
     #[serde(default)]
     #[schemars(length(min = 1, max = 64))]
     pub id: Option<String>,
@@ -51,12 +52,12 @@ pub struct NewTodo {
 /// The list as it is now.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct WrittenTodos {
-    /// Grows with every change.
+    /// Increases with every change.
     pub version: u64,
     /// In order.
     #[schemars(extend("x-in-content" = true))]
     pub todos: Vec<Todo>,
-    /// What should be thought about.
+    /// A remark on the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -71,10 +72,10 @@ impl Output for WrittenTodos {
     }
 }
 
-/// Puts a list in the place of the one that is there.
+/// Replaces the todo list.
 #[tool(idempotent, deadline = "30s", profiles(researcher, reviewer))]
 pub async fn todo_write(input: TodoWrite, todos: WriteTodos) -> Result<WrittenTodos, ToolError> {
-    let list = todos.write(named(input.todos)?, input.expected_version).await?;
+    let list = todos.write(with_ids(input.todos)?, input.expected_version).await?;
     let at_once = list.todos.iter().filter(|todo| todo.status == TodoStatus::InProgress).count();
     let advice = (at_once > 1).then(|| {
         format!("{at_once} todos are in progress: work on one and keep the others pending")
@@ -82,22 +83,22 @@ pub async fn todo_write(input: TodoWrite, todos: WriteTodos) -> Result<WrittenTo
     Ok(WrittenTodos { version: list.version, todos: list.todos, advice })
 }
 
-/// Gives names to those that have none.
-fn named(todos: Vec<NewTodo>) -> Result<Vec<Todo>, ToolError> {
+/// Assigns ids to todos without one.
+fn with_ids(todos: Vec<NewTodo>) -> Result<Vec<Todo>, ToolError> {
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for (number, todo) in todos.iter().enumerate() {
         if todo.content.trim().is_empty() {
-            let message = format!("todos[{number}].content: it is only white space");
-            return Err(ToolError::input(message).hint("say what is to be done"));
+            let message = format!("todos[{number}].content: only white space");
+            return Err(ToolError::input(message).hint("give the work to do"));
         }
         if let Some(id) = &todo.id
             && !taken.insert(id.clone())
         {
-            let message = format!("todos[{number}].id: `{id}` is there twice");
-            return Err(ToolError::input(message).hint("give each todo an id of its own, or none"));
+            let message = format!("todos[{number}].id: `{id}` is not unique");
+            return Err(ToolError::input(message).hint("give each todo a unique id, or no id"));
         }
     }
-    let with_name = todos.into_iter().enumerate().map(|(number, todo)| {
+    let with_ids = todos.into_iter().enumerate().map(|(number, todo)| {
         let mut free = (number + 1..).map(|number| number.to_string());
         let id = todo.id.unwrap_or_else(|| {
             let id = free.find(|id| !taken.contains(id)).unwrap_or_default();
@@ -106,7 +107,7 @@ fn named(todos: Vec<NewTodo>) -> Result<Vec<Todo>, ToolError> {
         });
         Todo { id, content: todo.content, status: todo.status, priority: todo.priority }
     });
-    Ok(with_name.collect())
+    Ok(with_ids.collect())
 }
 
 #[cfg(test)]
@@ -140,18 +141,18 @@ mod tests {
             new("d", TodoStatus::Cancelled, Some("x")),
         ];
         let written = todo_write(list(input, Some(0)), write).await.expect("written");
-        let text = "[x] 1: a\n[~] 3: b\n[ ] 4: c\n[-] x: d\n[2 of 4 to do; version 1]";
+        let text = "[x] 1: a\n[~] 3: b\n[ ] 4: c\n[-] x: d\n[2 of 4 open; version 1]";
         assert_eq!(written.text(), text);
         let read = |session: Option<&str>| {
             let read = ReadTodos::unchecked(todos.clone(), "s");
             todo_read(TodoRead { session_id: session.map(str::to_owned) }, read)
         };
         assert_eq!(read(None).await.expect("read").text(), text);
-        assert_eq!(read(Some("t")).await.expect("read").text(), "[there is no todo list yet]");
+        assert_eq!(read(Some("t")).await.expect("read").text(), "[no todo list yet]");
     }
 
     #[tokio::test]
-    async fn two_in_progress_are_advised_against_and_written() {
+    async fn two_todos_in_progress_are_written_with_advice() {
         let write = WriteTodos::unchecked(Arc::new(MemoryTodos::default()), "s");
         let both =
             vec![new("a", TodoStatus::InProgress, None), new("b", TodoStatus::InProgress, None)];
@@ -164,19 +165,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_wrong_is_told_and_nothing_is_written() {
+    async fn an_invalid_list_is_refused_and_not_written() {
         let todos = Arc::new(MemoryTodos::default());
         let write = WriteTodos::unchecked(todos.clone(), "s");
         let refused = async |todos: Vec<NewTodo>, version: Option<u64>| {
             todo_write(list(todos, version), write.clone()).await.expect_err("wrong")
         };
         let blank = refused(vec![new(" ", TodoStatus::Pending, None)], None).await;
-        assert_eq!(blank.message(), "todos[0].content: it is only white space");
+        assert_eq!(blank.message(), "todos[0].content: only white space");
         let twice = vec![
             new("a", TodoStatus::Pending, Some("1")),
             new("b", TodoStatus::Pending, Some("1")),
         ];
-        assert_eq!(refused(twice, None).await.message(), "todos[1].id: `1` is there twice");
+        assert_eq!(refused(twice, None).await.message(), "todos[1].id: `1` is not unique");
         let stale = refused(vec![], Some(4)).await;
         assert_eq!(stale.kind(), ErrorKind::Conflict);
         assert!(stale.next_step().contains("todo_read"));

@@ -1,4 +1,4 @@
-//! `bash`: a command, to its end or to the background.
+//! `bash`: runs a command to its end or in the background.
 
 use std::{
     path::PathBuf,
@@ -20,83 +20,86 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::report::{self, Standing};
+use super::report::{self, ProcessReport};
 use crate::text::terminal;
 
-const USUAL_TIMEOUT: u64 = 120_000;
-const LONGEST_TIMEOUT: u64 = 600_000;
-/// How large a piece of live output is at most.
-const LIVE: usize = 16 << 10;
-/// So many changed files are named.
-const MOST_CHANGED: usize = 100;
-/// And so many in the text.
-const NAMED: usize = 10;
-/// So many files are looked at before and after.
-const MOST_FILES: usize = 100_000;
-/// For so long a command waits for a look; then there is none for a while.
-const LONGEST_SURVEY: Duration = Duration::from_millis(200);
+const DEFAULT_TIMEOUT_MS: u64 = 120_000;
+const MAX_TIMEOUT_MS: u64 = 600_000;
+/// Maximum size of a piece of live output.
+const LIVE_CHUNK_BYTES: usize = 16 << 10;
+/// Maximum number of changed files in the data.
+const MAX_CHANGED: usize = 100;
+/// Maximum number of changed files in the text.
+const MAX_CHANGED_IN_TEXT: usize = 10;
+/// Maximum number of files scanned before and after a command.
+const MAX_SCANNED_FILES: usize = 100_000;
+/// Time limit of a scan, which delays the command. After a scan takes longer, scans are skipped for
+/// a while.
+const SCAN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// What to run.
+/// The command, and how to run it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "command": "cargo test --quiet 2>&1 | tail -20", "timeout_ms": 300_000 }))]
 pub struct Bash {
-    /// A command line for bash.
+    /// The command line for bash.
     #[schemars(length(min = 1), extend("x-aliases" = ["cmd", "script"]))]
     pub command: String,
-    /// What it is for, in a few words.
+    /// The purpose of the command, in a few words.
     #[serde(default)]
     pub description: Option<String>,
-    /// After so many milliseconds it is stopped, with all it has started. In the background only when it is given.
+    /// Stop the command and every process it started after this many milliseconds. In the
+    /// background there is a limit only if this is given.
     #[serde(default)]
-    #[schemars(range(min = 1, max = LONGEST_TIMEOUT), extend("x-aliases" = ["timeout", "timeoutMs"]))]
+    #[schemars(range(min = 1, max = MAX_TIMEOUT_MS), extend("x-aliases" = ["timeout", "timeoutMs"]))]
     pub timeout_ms: Option<u64>,
     /// The directory to run in, relative to the workspace.
-    #[serde(default = "here")]
+    #[serde(default = "default_workdir")]
     #[schemars(extend("x-aliases" = ["cwd", "working_dir", "workingDirectory", "directory"]))]
     #[schemars(with = "haft_core::PathInput")]
     #[schemars(extend("x-short" = "C"))]
     pub workdir: PathBuf,
-    /// Return at once and leave it running; `process` looks after it.
+    /// Return at once and leave the command running; manage it with `process`.
     #[serde(default)]
     #[schemars(extend("x-short" = "b"))]
     pub background: bool,
-    /// After so many milliseconds return, and leave it running if it still does.
+    /// Return after this many milliseconds, and leave the command running if it has not ended.
     #[serde(default)]
-    #[schemars(range(min = 1, max = LONGEST_TIMEOUT), extend("x-aliases" = ["yieldMs"]))]
+    #[schemars(range(min = 1, max = MAX_TIMEOUT_MS), extend("x-aliases" = ["yieldMs"]))]
     pub yield_ms: Option<u64>,
-    /// It needs the network.
+    /// Give the command network access.
     #[serde(default)]
     pub network: bool,
-    /// It needs a terminal.
+    /// Give the command a terminal.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["pty", "tty"]))]
     pub terminal: bool,
-    /// Secrets for its environment, each as `GH_TOKEN=secret:NAME`. Other variables stand in the command itself.
+    /// Secrets for the environment, each as `GH_TOKEN=secret:NAME`. Set other variables in the
+    /// command itself.
     #[serde(default)]
     #[schemars(extend("x-short" = "e"))]
     pub env: Vec<String>,
 }
 
-fn here() -> PathBuf {
+fn default_workdir() -> PathBuf {
     PathBuf::from(".")
 }
 
-/// How it went. What was written is the content of the answer.
+/// How the command ran. Its output is the content of the result.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Ran {
-    /// How the process stands.
+pub struct BashReport {
+    /// The state of the process.
     #[serde(flatten)]
-    pub standing: Standing,
-    /// Where it ran.
+    pub report: ProcessReport,
+    /// Where the command ran.
     pub place: ExecutorKind,
-    /// The files of the workspace that are not as they were before, whoever changed them; without those that ignore files
-    /// name.
+    /// Files of the workspace that changed while the command ran, whichever process changed them;
+    /// without ignored files.
     pub changed: Vec<ChangedFile>,
-    /// How many more there are.
+    /// Number of further changed files.
     #[serde(skip_serializing_if = "report::is_zero")]
     pub more_changed: usize,
-    /// False when the command still runs, or when there were too many files to look at in time.
+    /// False when the command is still running, or when there were too many files to scan in time.
     pub changes_known: bool,
     #[serde(skip)]
     text: String,
@@ -106,14 +109,13 @@ pub struct Ran {
     has_network: bool,
 }
 
-impl Output for Ran {
+impl Output for BashReport {
     fn text(&self) -> String {
-        let words = self.standing.words();
-        let is_plain_success = self.standing.exit_code == Some(0)
-            && self.standing.left == 0
-            && self.changed.is_empty();
-        let words = words + &self.change_words() + self.fence_words();
-        let refusals = self.standing.denials();
+        let words = self.report.words();
+        let is_plain_success =
+            self.report.exit_code == Some(0) && self.report.left == 0 && self.changed.is_empty();
+        let words = words + &self.change_words() + self.sandbox_words();
+        let refusals = self.report.denials();
         match (self.text.trim_end(), is_plain_success) {
             ("", true) => format!("[no output; {words}]"),
             ("", false) => format!("[{words}]{refusals}"),
@@ -127,10 +129,10 @@ impl Output for Ran {
     }
 }
 
-impl Ran {
-    /// Whoever sees a command fail should know what it could not do.
-    fn fence_words(&self) -> &'static str {
-        let has_failed = self.standing.exit_code.is_some_and(|code| code != 0);
+impl BashReport {
+    /// Names the sandbox restrictions that may have caused a failure.
+    fn sandbox_words(&self) -> &'static str {
+        let has_failed = self.report.exit_code.is_some_and(|code| code != 0);
         match (self.place, self.has_network) {
             (ExecutorKind::Sandbox, false) if has_failed => {
                 "; sandboxed: no network, writes only in the workspace"
@@ -149,7 +151,7 @@ impl Ran {
     }
 
     fn change_words(&self) -> String {
-        let named = self.changed.iter().take(NAMED).map(|changed| {
+        let named = self.changed.iter().take(MAX_CHANGED_IN_TEXT).map(|changed| {
             let sign = match changed.change {
                 FileChange::Created => '+',
                 FileChange::Modified => '~',
@@ -171,7 +173,7 @@ impl Ran {
 #[tool(
     deadline = "660s",
     access = accesses,
-    variables(usual_timeout = USUAL_TIMEOUT, longest_timeout = LONGEST_TIMEOUT),
+    variables(default_timeout = DEFAULT_TIMEOUT_MS, max_timeout = MAX_TIMEOUT_MS),
     profiles(mcp)
 )]
 pub async fn bash(
@@ -181,7 +183,7 @@ pub async fn bash(
     _network: Option<Net>,
     progress: Progress,
     cancel: Cancel,
-) -> Result<Ran, ToolError> {
+) -> Result<BashReport, ToolError> {
     let mut launch = shell.launch(Program::Shell(input.command.clone()), &input.workdir);
     launch.secrets = input.env.iter().map(|text| secret(text)).collect::<Result<_, _>>()?;
     let read = shell.parsed_script(&launch);
@@ -193,26 +195,26 @@ pub async fn bash(
         (false, true) => Stdin::Open,
         (false, false) => Stdin::Closed,
     };
-    let before = survey(files.as_ref());
+    let before = scan(files.as_ref());
     let process = shell.start(launch)?;
-    let place = shell.place();
+    let place = shell.kind();
     let awaited = KillOnDrop::new(process.clone());
-    let timeout = Duration::from_millis(input.timeout_ms.unwrap_or(USUAL_TIMEOUT));
-    let patience = match input.background {
+    let timeout = Duration::from_millis(input.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS));
+    let return_after = match input.background {
         true => Some(Duration::ZERO),
         false => input.yield_ms.map(Duration::from_millis),
     };
     let stopped = tokio::select! {
         biased;
-        () = watch(&*process, &progress) => None,
+        () = forward_output(&*process, &progress) => None,
         () = cancel.cancelled() => Some(KillReason::Cancelled),
-        () = after(patience) => {
+        () = sleep_or_never(return_after) => {
             awaited.release();
-            // A server has no end; only who says when it must be over means it.
+            // A server runs without end, so only an explicit timeout limits it.
             if input.timeout_ms.is_some() {
-                limit(process.clone(), timeout);
+                kill_after(process.clone(), timeout);
             }
-            return ran(&input, place, &*process, read, None);
+            return bash_report(&input, place, &*process, read, None);
         }
         () = tokio::time::sleep(timeout) => Some(KillReason::ByTimeout),
     };
@@ -220,33 +222,34 @@ pub async fn bash(
         process.kill(why).await;
     }
     drop(awaited);
-    // Who calls off does not wait for more.
-    let after = if stopped == Some(KillReason::Cancelled) { None } else { survey(files.as_ref()) };
+    // A cancelled call must not wait for a scan.
+    let after = if stopped == Some(KillReason::Cancelled) { None } else { scan(files.as_ref()) };
     let changes = after.zip(before).and_then(|(after, before)| after.changes_since(&before));
-    let ran = ran(&input, place, &*process, read, changes);
+    let report = bash_report(&input, place, &*process, read, changes);
     match (stopped, process.failure()) {
-        (Some(why), _) => Err(with_partial(stopped_error(&input, why), ran)),
-        (None, Some(failure)) => Err(with_partial(failure, ran)),
-        (None, None) => ran,
+        (Some(why), _) => Err(with_partial(stopped_error(&input, why), report)),
+        (None, Some(failure)) => Err(with_partial(failure, report)),
+        (None, None) => report,
     }
 }
 
-/// Looked at before and after, for what the command has changed. None when there is not enough time for all files.
-fn survey(files: Option<&WriteFiles>) -> Option<WorkspaceScan> {
-    // Who may change nothing has changed nothing.
+/// Scans the workspace, to find what the command changes. `None` when a scan takes too long.
+fn scan(files: Option<&WriteFiles>) -> Option<WorkspaceScan> {
+    // A command without write access cannot change anything.
     let Some(files) = files else {
         return Some(WorkspaceScan { is_complete: true, ..WorkspaceScan::default() });
     };
-    let begun = Instant::now();
-    let survey =
-        block_in_place(|| files.scan(MOST_FILES, &|| begun.elapsed() > LONGEST_SURVEY).ok())?;
-    survey.is_complete.then_some(survey)
+    let start = Instant::now();
+    let scan =
+        block_in_place(|| files.scan(MAX_SCANNED_FILES, &|| start.elapsed() > SCAN_TIMEOUT).ok())?;
+    scan.is_complete.then_some(scan)
 }
 
-/// The gate reads the text. Where it only looks, the power to change files is not asked for.
+/// Returns the accesses of a call. The gate reads the script; for a read-only script it does not
+/// ask for write access.
 fn accesses(input: &Bash) -> Vec<Access> {
     let script = script(&input.workdir, &input.command);
-    // In a terminal these take commands from whoever writes to them.
+    // In a terminal these programs run commands that are typed into them.
     let is_interactive = input.terminal && haft_shell::read(&script).commands.iter().any(is_pager);
     let interactive = is_interactive.then(|| {
         let text = format!("{script} (in a terminal)");
@@ -262,7 +265,7 @@ fn accesses(input: &Bash) -> Vec<Access> {
     });
     let changes = [Access::Any(Power::WriteFiles)];
     let network = input.network.then_some(Access::Any(Power::Net));
-    // What is no reference is refused before anything runs.
+    // An invalid reference is refused before anything runs.
     let secrets = input.env.iter().filter_map(|text| Some(secret(text).ok()?.1));
     let secrets =
         secrets.map(|name| Access::Secret { name, command: script.clone() }).collect::<Vec<_>>();
@@ -270,8 +273,8 @@ fn accesses(input: &Bash) -> Vec<Access> {
     run.chain(interactive).chain(changes).chain(network).chain(secrets).collect()
 }
 
-/// Variables that every text gets which only looks: a workspace must not name programs for git to run, as far as
-/// variables keep it from that.
+/// Returns the variables for every read-only command. They keep git from running programs that the
+/// configuration in the workspace names, as far as variables can.
 pub fn quiet_git() -> Vec<(String, String)> {
     let settings = [("core.fsmonitor", "false"), ("safe.bareRepository", "explicit")];
     let numbered = settings.iter().enumerate().flat_map(|(index, (key, value))| {
@@ -281,7 +284,7 @@ pub fn quiet_git() -> Vec<(String, String)> {
         ]
     });
     let count = ("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string());
-    // Hooks run when an index is written, and programs when something missing is fetched.
+    // Writing the index runs hooks, and fetching missing objects runs programs.
     let variables =
         [("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1"), ("GIT_ALLOW_PROTOCOL", "none")];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -294,7 +297,7 @@ fn is_pager(command: &haft_shell::Command) -> bool {
     matches!(name, "less" | "more" | "man" | "git" | "whatis" | "apropos" | "jq" | "yq")
 }
 
-/// A variable, and the name of the secret that it is to hold.
+/// Parses a variable and the name of the secret for it.
 fn secret(text: &str) -> Result<(String, String), ToolError> {
     let (variable, value) = text.split_once('=').unwrap_or((text, ""));
     let mut letters = variable.chars();
@@ -305,23 +308,23 @@ fn secret(text: &str) -> Result<(String, String), ToolError> {
         None => {
             let shown: String = variable.chars().take(80).collect();
             Err(ToolError::input(format!("env: {shown:?} is not given as VARIABLE=secret:NAME"))
-                .hint("name a secret; other variables are written into the command, as in `A=b program`"))
+                .hint("name a secret; set other variables in the command, as in `A=b program`"))
         }
     }
 }
 
-/// Hands on what is written until it is over.
-async fn watch(process: &dyn Process, progress: &Progress) {
+/// Forwards output to the caller until the process ends.
+async fn forward_output(process: &dyn Process, progress: &Progress) {
     let mut changes = process.changes();
-    let mut told = 0;
+    let mut sent = 0;
     loop {
         changes.mark_unchanged();
         let is_over = process.status().state.is_over();
-        while let Ok(piece) = process.output(Stream::Out, told, LIVE) {
+        while let Ok(piece) = process.output(Stream::Out, sent, LIVE_CHUNK_BYTES) {
             if piece.bytes.is_empty() {
                 break;
             }
-            told = piece.begin + piece.bytes.len() as u64;
+            sent = piece.begin + piece.bytes.len() as u64;
             progress.output(&terminal::plain(&piece.bytes));
         }
         if is_over || changes.changed().await.is_err() {
@@ -331,15 +334,15 @@ async fn watch(process: &dyn Process, progress: &Progress) {
     }
 }
 
-async fn after(patience: Option<Duration>) {
-    match patience {
-        Some(patience) => tokio::time::sleep(patience).await,
+async fn sleep_or_never(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => tokio::time::sleep(duration).await,
         None => std::future::pending().await,
     }
 }
 
-/// Nobody waits for it any more, but its time is still limited.
-fn limit(process: Arc<dyn Process>, timeout: Duration) {
+/// Kills a background process at its timeout.
+fn kill_after(process: Arc<dyn Process>, timeout: Duration) {
     tokio::spawn(async move {
         let mut changes = process.changes();
         let over =
@@ -350,28 +353,28 @@ fn limit(process: Arc<dyn Process>, timeout: Duration) {
     });
 }
 
-fn ran(
+fn bash_report(
     input: &Bash,
     place: ExecutorKind,
     process: &dyn Process,
     read: Option<&ParsedScript>,
     changes: Option<Vec<ChangedFile>>,
-) -> Result<Ran, ToolError> {
+) -> Result<BashReport, ToolError> {
     let title = input.description.clone().unwrap_or_else(|| {
         let first = input.command.lines().next().unwrap_or_default();
         first.chars().take(80).collect()
     });
     let is_known = changes.is_some();
     let mut changed = changes.unwrap_or_default();
-    let more_changed = changed.len().saturating_sub(MOST_CHANGED);
-    changed.truncate(MOST_CHANGED);
-    let mut standing = Standing::of(process);
-    if standing.has_failed() {
-        standing.refused.extend(read.into_iter().flat_map(|read| unread(read, process)));
+    let more_changed = changed.len().saturating_sub(MAX_CHANGED);
+    changed.truncate(MAX_CHANGED);
+    let mut report = ProcessReport::of(process);
+    if report.has_failed() {
+        report.refused.extend(read.into_iter().flat_map(|read| hidden_files(read, process)));
     }
     let text = report::written(process)?;
-    Ok(Ran {
-        standing,
+    Ok(BashReport {
+        report,
         place,
         changed,
         more_changed,
@@ -387,19 +390,22 @@ fn stopped_error(input: &Bash, why: KillReason) -> ToolError {
         KillReason::ByTimeout => ToolError::new(
             ErrorKind::Timeout,
             format!(
-                "the command was stopped after {} ms, with all it had started",
-                input.timeout_ms.unwrap_or(USUAL_TIMEOUT)
+                "the command was stopped after {} ms, with every process it started",
+                input.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS)
             ),
         )
         .hint(format!(
-            "give it more time with timeout_ms (up to {LONGEST_TIMEOUT}), or run it with background=true"
+            "allow more time with timeout_ms (up to {MAX_TIMEOUT_MS}), or run it with background=true"
         )),
-        _ => ToolError::new(ErrorKind::Cancelled, "the command was called off, with all it had started"),
+        _ => ToolError::new(
+            ErrorKind::Cancelled,
+            "the command was cancelled, with every process it started",
+        ),
     }
 }
 
-/// Files that the command line names and that are kept from it.
-fn unread(read: &ParsedScript, process: &dyn Process) -> Vec<Denial> {
+/// Returns denials for the files that the command line names and the sandbox hides.
+fn hidden_files(read: &ParsedScript, process: &dyn Process) -> Vec<Denial> {
     let named = read.parts.iter().filter_map(|part| match part {
         Access::Read(path) | Access::Many { path, is_write: false, .. } => Some(path),
         _ => None,
@@ -407,9 +413,9 @@ fn unread(read: &ParsedScript, process: &dyn Process) -> Vec<Denial> {
     named.filter(|path| path.is_absolute()).filter_map(|path| process.read_denial(path)).collect()
 }
 
-/// Half an output beats none.
-fn with_partial(error: ToolError, ran: Result<Ran, ToolError>) -> ToolError {
-    match ran.and_then(|ran| Ok::<_, ToolError>(ran).into_reply()) {
+/// Attaches the output so far to an error.
+fn with_partial(error: ToolError, report: Result<BashReport, ToolError>) -> ToolError {
+    match report.and_then(|report| Ok::<_, ToolError>(report).into_reply()) {
         Ok(reply) => error.with_partial(reply),
         Err(_) => error.with_partial(Reply::text("")),
     }
@@ -420,7 +426,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn git_that_only_looks_runs_no_program_of_the_workspace() {
+    fn read_only_git_runs_no_program_of_the_workspace() {
         let settings = quiet_git();
         let has = |name: &str, value: &str| settings.contains(&(name.to_owned(), value.to_owned()));
         assert!(has("GIT_CONFIG_COUNT", "2"));

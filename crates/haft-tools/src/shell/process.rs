@@ -1,10 +1,10 @@
-//! `process`: the commands that run on: looked at, waited for, written to, ended.
+//! `process`: lists, reads, awaits, feeds and stops running commands.
 
 use std::{sync::Arc, time::Duration};
 
 use haft_core::{
     Access, CommandRisk, ErrorKind, Output, ParsedCommand, Power, ReadFiles, Shell, ToolError,
-    commands::{KillReason, Process as Running},
+    commands::{KillReason, Process},
 };
 use haft_macros::tool;
 use regex::{Regex, RegexBuilder};
@@ -13,62 +13,62 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    pieces,
-    report::{self, Standing},
+    report::{self, ProcessReport},
+    unfinished_lines,
 };
 
-const USUAL_WAIT: u64 = 30_000;
-const LONGEST_WAIT: u64 = 600_000;
-/// Ports and files tell nobody when they come, so they are asked.
-const GLANCE: Duration = Duration::from_millis(50);
+const DEFAULT_WAIT_MS: u64 = 30_000;
+const MAX_WAIT_MS: u64 = 600_000;
+/// Interval at which `wait` checks for ports and files, which send no notification.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What to do with which process.
+/// The action, and its process.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "action": "wait", "id": "p1", "port": 8080 }))]
-pub struct Process {
-    /// `list` all; `poll` one for its output and state; `write` to its input; `wait` for its end, a port, a text or a
-    /// file; `kill` it with all it has started.
-    pub action: Action,
-    /// Which process, as `bash` and `list` say.
+pub struct ProcessInput {
+    /// `list`: all processes. `poll`: output and state of one. `write`: send input to it. `wait`: for
+    /// its end, a port, a text or a file. `kill`: stop it and every process it started.
+    pub action: ProcessAction,
+    /// The process, by the id that `bash` and `list` return.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["process_id", "pid", "session_id"]))]
     pub id: Option<String>,
-    /// For `write`: the text. A line needs its newline.
+    /// For `write`: the text. End a line with a newline.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["input", "data", "chars"]))]
     pub text: Option<String>,
-    /// For `write`: no more will come.
+    /// For `write`: close the input afterwards.
     #[serde(default)]
     pub close: bool,
-    /// For `poll`: the byte of the output to begin with; `next` of the last answer.
+    /// For `poll`: the byte of the output to begin with; use `next` of the last result.
     #[serde(default)]
     pub from: u64,
-    /// For `wait`: until something in it accepts connections at this port.
+    /// For `wait`: until a process accepts connections at this port.
     #[serde(default)]
     pub port: Option<u16>,
     /// For `wait`: until its output matches this regular expression.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["regex"]))]
     pub pattern: Option<String>,
-    /// For `wait`: until this file is there.
+    /// For `wait`: until this file exists.
     #[serde(default)]
     #[schemars(with = "Option<haft_core::PathInput>")]
     pub file: Option<std::path::PathBuf>,
-    /// For `wait`: at most so many milliseconds.
-    #[serde(default = "usual_wait")]
-    #[schemars(range(min = 1, max = LONGEST_WAIT), extend("x-aliases" = ["timeout", "timeoutMs"]))]
+    /// For `wait`: maximum time in milliseconds.
+    #[serde(default = "default_wait")]
+    #[schemars(range(min = 1, max = MAX_WAIT_MS), extend("x-aliases" = ["timeout", "timeoutMs"]))]
     pub timeout_ms: u64,
 }
 
-fn usual_wait() -> u64 {
-    USUAL_WAIT
+fn default_wait() -> u64 {
+    DEFAULT_WAIT_MS
 }
 
-/// What to do.
+/// An action on processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum ProcessAction {
     List,
     Poll,
     Write,
@@ -76,15 +76,15 @@ pub enum Action {
     Kill,
 }
 
-/// How it stands now.
+/// The states of the processes.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Processes {
-    /// The processes that were asked about.
-    pub processes: Vec<Standing>,
-    /// For `wait`: whether what was waited for has come.
+    /// The requested processes.
+    pub processes: Vec<ProcessReport>,
+    /// For `wait`: true if the condition was met.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached: Option<bool>,
-    /// For `poll` and `wait`: where to go on reading.
+    /// For `poll` and `wait`: the value of `from` to continue reading.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
     #[serde(skip)]
@@ -93,75 +93,77 @@ pub struct Processes {
 
 impl Output for Processes {
     fn text(&self) -> String {
-        let lines = self.processes.iter().map(|standing| match self.next {
+        let lines = self.processes.iter().map(|report| match self.next {
             Some(next) => {
-                format!("[{}; go on with from={next}]{}", standing.words(), standing.denials())
+                format!("[{}; continue with from={next}]{}", report.words(), report.denials())
             }
-            None => format!("{}: {} ({})", standing.id, standing.words(), standing.command),
+            None => format!("{}: {} ({})", report.id, report.words(), report.command),
         });
         let lines: Vec<String> = lines.collect();
         match (self.text.trim_end(), lines.is_empty()) {
-            ("", true) => "No process of this session is known.".to_owned(),
+            ("", true) => "No processes in this session.".to_owned(),
             ("", false) => lines.join("\n"),
             (text, _) => format!("{text}\n{}", lines.join("\n")),
         }
     }
 }
 
-/// Looks after commands that run in the background.
+/// Manages commands that run in the background.
 #[tool(
     deadline = "660s",
     access = accesses,
-    variables(usual_wait = USUAL_WAIT, longest_wait = LONGEST_WAIT),
+    variables(default_wait = DEFAULT_WAIT_MS, max_wait = MAX_WAIT_MS),
     profiles(mcp)
 )]
 pub async fn process(
-    input: Process,
+    input: ProcessInput,
     shell: Shell,
     files: ReadFiles,
 ) -> Result<Processes, ToolError> {
-    if input.action == Action::List {
+    if input.action == ProcessAction::List {
         let known = shell.processes();
-        let processes = known.iter().map(|process| Standing::of(&**process)).collect();
+        let processes = known.iter().map(|process| ProcessReport::of(&**process)).collect();
         return Ok(Processes { processes, ..Processes::default() });
     }
     let process = shell.process(id(&input)?)?;
     let mut reached = None;
     match input.action {
-        Action::Write => write(&input, &shell, &*process).await?,
-        Action::Kill => process.kill(KillReason::OnRequest).await,
-        Action::Wait => reached = Some(wait(&input, &process, &files).await?),
-        Action::List | Action::Poll => {}
+        ProcessAction::Write => write(&input, &shell, &*process).await?,
+        ProcessAction::Kill => process.kill(KillReason::OnRequest).await,
+        ProcessAction::Wait => reached = Some(wait(&input, &process, &files).await?),
+        ProcessAction::List | ProcessAction::Poll => {}
     }
     let (text, piece) = match input.action {
-        Action::Poll | Action::Wait => {
+        ProcessAction::Poll | ProcessAction::Wait => {
             let (text, piece) = report::from(&*process, input.from)?;
             (text, Some(piece.begin))
         }
         _ => (String::new(), None),
     };
-    Ok(Processes { processes: vec![Standing::of(&*process)], reached, next: piece, text })
+    Ok(Processes { processes: vec![ProcessReport::of(&*process)], reached, next: piece, text })
 }
 
-fn accesses(input: &Process) -> Vec<Access> {
+fn accesses(input: &ProcessInput) -> Vec<Access> {
     match (input.action, &input.file) {
-        (Action::Write, _) => written(input),
-        (Action::Wait, Some(file)) => vec![Access::Any(Power::Free), Access::Read(file.clone())],
+        (ProcessAction::Write, _) => write_accesses(input),
+        (ProcessAction::Wait, Some(file)) => {
+            vec![Access::Any(Power::Free), Access::Read(file.clone())]
+        }
         _ => vec![Access::Any(Power::Free)],
     }
 }
 
-/// What is written to a shell, it runs; what other programs make of it only they know, so that writing is more than
-/// looking whatever the text is.
-fn written(input: &Process) -> Vec<Access> {
+/// Returns the accesses of writing a text. A shell runs the text, and the effect on another program
+/// is unknown, so writing is never a read-only call.
+fn write_accesses(input: &ProcessInput) -> Vec<Access> {
     let text = input.text.clone().unwrap_or_default();
     let id = input.id.as_deref().unwrap_or_default();
     let why = unreadable(&text).or_else(|| {
-        let why = "it continues a line that was begun before, so it cannot be read by itself";
-        pieces::is_open(id).then_some(why)
+        let why = "it continues an unfinished line, so it cannot be judged separately";
+        unfinished_lines::has_unfinished(id).then_some(why)
     });
     let (risk, known_prefixes) = match why {
-        // Any rule for commands may be meant.
+        // The text may match any rule for commands.
         Some(why) => (CommandRisk::NeedsApproval(why.to_owned()), vec![String::new()]),
         None => (CommandRisk::Other, Vec::new()),
     };
@@ -170,57 +172,61 @@ fn written(input: &Process) -> Vec<Access> {
     vec![Access::Run(text), Access::Command(Box::new(command))]
 }
 
-/// Why a text does not say what a shell or a terminal makes of it, if it does not.
+/// Returns the reason why a shell or a terminal may read a text as something else, if there is one.
 fn unreadable(text: &str) -> Option<&'static str> {
     let is_control = |c: char| c.is_control() && c != '\n';
-    // `!!` and `!text` are earlier lines, and `^a^b` changes the last one.
+    // `!!` and `!text` recall earlier lines, and `^a^b` changes the last one.
     let recalls = |line: &str| line.starts_with('^') || line.contains('!');
     match text {
         text if text.contains(is_control) => {
-            Some("its control characters are commands to a terminal")
+            Some("it has control characters, which are commands to a terminal")
         }
         text if text.lines().any(recalls) => {
-            Some("the history of a shell may stand for a part of it")
+            Some("the shell may replace a part of it with its history")
         }
         text if !text.is_empty() && !haft_shell::is_complete(text) => {
-            Some("the line is not finished, so it cannot be read")
+            Some("its last line is not finished, so it cannot be judged")
         }
         _ => None,
     }
 }
 
-fn id(input: &Process) -> Result<&str, ToolError> {
+fn id(input: &ProcessInput) -> Result<&str, ToolError> {
     input.id.as_deref().ok_or_else(|| {
-        ToolError::input("id: say which process").hint("`process` with action=list names them")
+        ToolError::input("id: required").hint("`process` with action=list shows the ids")
     })
 }
 
-async fn write(input: &Process, shell: &Shell, process: &dyn Running) -> Result<(), ToolError> {
+async fn write(
+    input: &ProcessInput,
+    shell: &Shell,
+    process: &dyn Process,
+) -> Result<(), ToolError> {
     if input.text.is_none() && !input.close {
-        return Err(ToolError::input("text: there is nothing to write")
+        return Err(ToolError::input("text: nothing to write")
             .hint("give text, or close=true to end the input"));
     }
     if let Some(text) = &input.text {
         let write = shell.write(process, text);
-        let patience = Duration::from_millis(input.timeout_ms);
-        // Noted first: a part of it may have been read when the rest was not.
-        pieces::note(process, text);
-        tokio::time::timeout(patience, write).await.map_err(|_| {
-            let message = format!("process `{}` did not read what was written", process.id());
+        let timeout = Duration::from_millis(input.timeout_ms);
+        // Remember the text first: at a timeout the shell may have read a part of it.
+        unfinished_lines::note(process, text);
+        tokio::time::timeout(timeout, write).await.map_err(|_| {
+            let message = format!("process `{}` did not read the text in time", process.id());
             ToolError::new(ErrorKind::Timeout, message).hint("poll it, or kill it")
         })??;
     }
     if input.close { process.close_input() } else { Ok(()) }
 }
 
-/// Whether it came in time. The end of the process ends every wait.
+/// Waits for the condition or the end of the process. Returns true if the condition was met.
 async fn wait(
-    input: &Process,
-    process: &Arc<dyn Running>,
+    input: &ProcessInput,
+    process: &Arc<dyn Process>,
     files: &ReadFiles,
 ) -> Result<bool, ToolError> {
-    let pattern = input.pattern.as_deref().map(of_lines).transpose().map_err(|error| {
-        ToolError::input(format!("pattern: {error}")).hint("mend the regular expression")
+    let pattern = input.pattern.as_deref().map(multi_line).transpose().map_err(|error| {
+        ToolError::input(format!("pattern: {error}")).hint("fix the regular expression")
     })?;
     let waits_for_end = pattern.is_none() && input.port.is_none() && input.file.is_none();
     let is_reached = |is_over: bool| -> Result<bool, ToolError> {
@@ -240,20 +246,20 @@ async fn wait(
             if is_reached || is_over {
                 return Ok(is_reached);
             }
-            // Output and the end come by themselves; the rest is looked for.
-            let _ = tokio::time::timeout(GLANCE, changes.changed()).await;
+            // Output and the end send a notification; ports and files need polling.
+            let _ = tokio::time::timeout(POLL_INTERVAL, changes.changed()).await;
         }
     };
-    let patience = Duration::from_millis(input.timeout_ms);
-    tokio::time::timeout(patience, reached).await.unwrap_or(Ok(false))
+    let timeout = Duration::from_millis(input.timeout_ms);
+    tokio::time::timeout(timeout, reached).await.unwrap_or(Ok(false))
 }
 
-/// `^` and `$` are the ends of lines: an output has many.
-fn of_lines(pattern: &str) -> Result<Regex, regex::Error> {
+/// Compiles a pattern in which `^` and `$` match at every line.
+fn multi_line(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).multi_line(true).build()
 }
 
-fn has_matched(pattern: Option<&Regex>, process: &dyn Running) -> Result<bool, ToolError> {
+fn has_matched(pattern: Option<&Regex>, process: &dyn Process) -> Result<bool, ToolError> {
     let Some(pattern) = pattern else { return Ok(false) };
     let text = report::written(process)?;
     Ok(pattern.is_match(&text))
@@ -263,12 +269,12 @@ fn has_matched(pattern: Option<&Regex>, process: &dyn Running) -> Result<bool, T
 mod tests {
     use super::*;
 
-    /// The risk of writing a text, and whether a rule for any command may speak of it.
+    /// Returns the risk of writing a text, and whether a rule for any command may match it.
     fn risk(text: &str) -> (CommandRisk, bool) {
-        let input: Process =
+        let input: ProcessInput =
             serde_json::from_value(json!({"action": "write", "id": "p", "text": text}))
                 .expect("an input");
-        let found = written(&input).into_iter().find_map(|access| match access {
+        let found = write_accesses(&input).into_iter().find_map(|access| match access {
             Access::Command(command) => {
                 Some((command.risk.clone(), !command.known_prefixes.is_empty()))
             }
@@ -278,14 +284,14 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_line_is_judged_as_a_command_and_never_as_looking() {
+    fn a_whole_line_is_judged_as_a_command_and_never_as_read_only() {
         for text in ["ls\n", "a=1; cat a\n", "cat <<E\nx\nE\n", ""] {
             assert_eq!(risk(text), (CommandRisk::Other, false), "{text:?}");
         }
     }
 
     #[test]
-    fn what_a_terminal_or_a_history_changes_is_asked_about() {
+    fn text_that_a_terminal_or_a_history_changes_needs_approval() {
         for text in [
             "tou",
             "touch m",

@@ -1,5 +1,5 @@
-//! Unified differences between two texts, for people and models to read. Applying them is not here: lines are shown
-//! without their `\r`, so a diff of this room tells what changed and is no patch file.
+//! Unified diffs between two texts, for people and models to read. They are not patch files: lines
+//! are shown without their `\r`.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -7,37 +7,38 @@ use std::time::Duration;
 
 use similar::{DiffOp, DiffTag, TextDiff, group_diff_ops};
 
-/// Lines shown around each change, as `diff -u` and git do.
-const AROUND: usize = 3;
+/// Lines of context around each change, as in `diff -u` and git.
+const CONTEXT_LINES: usize = 3;
 
-/// After this long the search for a short difference ends and what is left counts as replaced. Only texts of more than
-/// 50,000 lines with little in common come near it; and tests, which are slower and run beside others.
-const LONGEST_SEARCH: Duration = Duration::from_millis(if cfg!(test) { 5_000 } else { 300 });
+/// Time limit of the search for a short diff; what is left then counts as replaced. Only texts of
+/// more than 50,000 lines with little in common come near it. Tests are slower and run in parallel.
+const SEARCH_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 5_000 } else { 300 });
 
-/// A line of a shortened diff has at most so many characters.
-const LONGEST_LINE: usize = 500;
-/// What a line may take on average, in bytes: 200 lines stay far below what a model is shown.
-const USUAL_LINE: usize = 150;
+/// Maximum length of a line in a shortened diff.
+const MAX_LINE_CHARS: usize = 500;
+/// Maximum average size of a line in a shortened diff, so that 200 lines stay far below the limit
+/// of a result.
+const AVERAGE_LINE_BYTES: usize = 150;
 
 const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 
-/// What differs between two texts.
+/// The differences between two texts.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Change {
-    /// The unified diff; empty when nothing differs.
+pub(crate) struct UnifiedDiff {
+    /// The unified diff; empty when the texts are equal.
     pub diff: String,
-    /// Lines that the new text has and the old has not.
+    /// Number of lines only in the new text.
     pub added: usize,
-    /// Lines that the old text had and the new has not.
+    /// Number of lines only in the old text.
     pub removed: usize,
 }
 
-/// The difference from `old` to `new`. Lines that end in `\r\n` are shown without the `\r`, unless the ending is all
-/// that differs: then they end in `␍`.
-pub(crate) fn unified(path: &str, old: &str, new: &str) -> Change {
+/// Returns the diff from `old` to `new`. Lines that end in `\r\n` are shown without the `\r`,
+/// unless only the ending differs: then they end in `␍`.
+pub(crate) fn unified(path: &str, old: &str, new: &str) -> UnifiedDiff {
     let sides = Sides::new(old, new);
-    let mut change = Change { diff: String::new(), added: 0, removed: 0 };
-    let hunks = group_diff_ops(sides.differences(), AROUND);
+    let mut change = UnifiedDiff { diff: String::new(), added: 0, removed: 0 };
+    let hunks = group_diff_ops(sides.differences(), CONTEXT_LINES);
     if hunks.is_empty() {
         return change;
     }
@@ -49,18 +50,18 @@ pub(crate) fn unified(path: &str, old: &str, new: &str) -> Change {
     change
 }
 
-/// The first `most_lines` lines of a diff, or fewer when they are long, and how many were left out. A line of a
-/// minified file is cut.
-pub(crate) fn shortened(diff: &str, most_lines: usize) -> String {
+/// Returns the first `max_lines` lines of a diff, or fewer when they are long, and the number of
+/// lines left out. Long lines are truncated.
+pub(crate) fn shortened(diff: &str, max_lines: usize) -> String {
     let mut short = String::new();
     let mut lines = diff.split_inclusive('\n');
-    for line in lines.by_ref().take(most_lines) {
+    for line in lines.by_ref().take(max_lines) {
         let line = line.strip_suffix('\n').unwrap_or(line);
-        match line.char_indices().nth(LONGEST_LINE) {
+        match line.char_indices().nth(MAX_LINE_CHARS) {
             Some((at, _)) => short.extend([line.get(..at).unwrap_or(line), "…\n"]),
             None => short.extend([line, "\n"]),
         }
-        if short.len() > most_lines.saturating_mul(USUAL_LINE) {
+        if short.len() > max_lines.saturating_mul(AVERAGE_LINE_BYTES) {
             break;
         }
     }
@@ -72,7 +73,7 @@ pub(crate) fn shortened(diff: &str, most_lines: usize) -> String {
     short
 }
 
-/// A line feed in a file's name would look like a line of the diff.
+/// Replaces control characters: a line feed in a file name would look like a line of the diff.
 fn printable(path: &str) -> String {
     path.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }
@@ -88,10 +89,10 @@ impl<'a> Sides<'a> {
         Self { old: lines(old), new: lines(new) }
     }
 
-    /// Every line of both sides as operations in order; none when the sides are equal.
+    /// Returns all lines of both sides as operations, in order; none when the sides are equal.
     fn differences(&self) -> Vec<DiffOp> {
         let (old, new) = (&self.old, &self.new);
-        // Most edits touch a few lines of a long file: what is equal at both ends must not enter the search.
+        // Most edits change a few lines of a long file: leave equal ends out of the search.
         let before = old.iter().zip(new).take_while(|(a, b)| a == b).count();
         let shorter = old.len().min(new.len());
         let after = old
@@ -120,7 +121,7 @@ impl<'a> Sides<'a> {
         operations
     }
 
-    fn write_hunk(&self, hunk: &[DiffOp], change: &mut Change) {
+    fn write_hunk(&self, hunk: &[DiffOp], change: &mut UnifiedDiff) {
         let marks = self.endings_that_differ(hunk);
         let old_start = hunk.first().map_or(0, |first| first.old_range().start);
         let new_start = hunk.first().map_or(0, |first| first.new_range().start);
@@ -148,8 +149,8 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// The lines that this hunk takes away with one ending and brings back with another: without a mark the reader
-    /// would see the same line twice.
+    /// Returns the lines of which the hunk changes only the ending. Without a mark the reader would
+    /// see the same line twice.
     fn endings_that_differ(&self, hunk: &[DiffOp]) -> HashSet<&'a str> {
         let changed = || hunk.iter().filter(|operation| operation.tag() != DiffTag::Equal);
         let ended = |line: &&&'a str| line.ends_with('\n');
@@ -167,7 +168,7 @@ impl<'a> Sides<'a> {
 }
 
 fn search(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
-    TextDiff::configure().timeout(LONGEST_SEARCH).diff_slices(old, new).ops().to_vec()
+    TextDiff::configure().timeout(SEARCH_TIMEOUT).diff_slices(old, new).ops().to_vec()
 }
 
 fn moved(mut operation: DiffOp, by: usize) -> DiffOp {
@@ -183,7 +184,8 @@ fn moved(mut operation: DiffOp, by: usize) -> DiffOp {
     operation
 }
 
-/// A range in a hunk's head. An empty one names the line before it, which is how `diff -u` counts.
+/// Formats a range for a hunk header. An empty range has the number of the line before it, as in
+/// `diff -u`.
 fn span(start: usize, len: usize) -> String {
     match len {
         0 => format!("{start},0"),
@@ -204,7 +206,7 @@ fn write_line(diff: &mut String, sign: char, line: &str, ending_differs: bool) {
     }
 }
 
-/// The line without its ending.
+/// Returns the line without its ending.
 fn body(line: &str) -> &str {
     line.strip_suffix("\r\n").or_else(|| line.strip_suffix('\n')).unwrap_or(line)
 }
@@ -227,7 +229,7 @@ mod tests {
         diff.lines().skip(2).filter(|line| line.starts_with(sign)).count()
     }
 
-    /// Applies a diff of this room, line by line; endings are those of `\n` files.
+    /// Applies a diff, line by line; endings are those of `\n` files.
     fn applied(old: &str, diff: &str) -> String {
         let old: Vec<&str> = old.split_inclusive('\n').collect();
         let (mut taken, mut new, mut above) = (0, Vec::<String>::new(), "");
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn far_changes_get_hunks_of_their_own() {
+    fn distant_changes_get_separate_hunks() {
         let old: String = (1..=20).map(|line| format!("{line}\n")).collect();
         let new = old.replace("2\n3\n", "2\nX\n3\n").replace("19\n", "");
         let diff = unified("a", &old, &new).diff;
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_final_newline_is_said() {
+    fn a_missing_final_newline_is_shown() {
         check(
             "a",
             "a\n",
@@ -349,16 +351,16 @@ mod tests {
     }
 
     #[test]
-    fn a_long_diff_is_cut_after_whole_lines() {
+    fn a_long_diff_is_truncated_after_whole_lines() {
         assert_eq!(shortened("a\nb\nc\n", 3), "a\nb\nc\n");
         assert_eq!(shortened("a\nb\nc\n", 1), "a\n… 2 more lines of this diff left out\n");
         assert_eq!(shortened("a\nb\nc\n", 2), "a\nb\n… 1 more line of this diff left out\n");
         assert_eq!(shortened("", 0), "");
         assert_eq!(shortened("+a\r\n", 1), "+a\r\n");
         let long = format!("-{}\n+b\n", "\u{e9}".repeat(1_000_000));
-        let cut = format!("-{}…\n+b\n", "\u{e9}".repeat(LONGEST_LINE - 1));
+        let cut = format!("-{}…\n+b\n", "\u{e9}".repeat(MAX_LINE_CHARS - 1));
         assert_eq!(shortened(&long, 200), cut);
-        assert!(shortened(&long.repeat(300), 200).len() < 200 * USUAL_LINE + 1_100);
+        assert!(shortened(&long.repeat(300), 200).len() < 200 * AVERAGE_LINE_BYTES + 1_100);
     }
 
     fn unmarked(text: &str) -> String {
@@ -382,8 +384,8 @@ mod tests {
         }
 
         #[test]
-        fn any_text_has_a_diff(old in any::<String>(), new in any::<String>(), most in 0_usize..5) {
-            shortened(&unified(&old, &old, &new).diff, most);
+        fn any_text_has_a_diff(old in any::<String>(), new in any::<String>(), max in 0_usize..5) {
+            shortened(&unified(&old, &old, &new).diff, max);
         }
     }
 }

@@ -1,42 +1,43 @@
-//! Bytes to text and back, exactly: what a file is written in is found out, kept, and never guessed away. A text that
-//! would not come back as the same bytes is not edited.
+//! Converts bytes to text and back, exactly. The encoding is detected and kept. A text that would
+//! not be encoded to the same bytes again is not edited.
 
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
-/// So much of a file is looked at to tell text from other things.
+/// Number of bytes examined to recognise text.
 pub(crate) const SAMPLE: usize = 64 << 10;
-/// Text has hardly any control characters; the share in percent from which it is none.
-const MOST_CONTROLS: usize = 30;
+/// Percentage of control characters above which a file is not text.
+const MAX_CONTROL_PERCENT: usize = 30;
 
-/// How a text is written as bytes.
+/// The encoding of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form {
+pub(crate) struct TextEncoding {
     encoding: &'static Encoding,
     has_bom: bool,
 }
 
-/// A decoded text and how it was written.
+/// A decoded text and its encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(crate) text: String,
-    pub(crate) form: Form,
+    pub(crate) form: TextEncoding,
 }
 
-/// A character that the file's encoding does not have.
+/// A character that the encoding does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unmappable {
+pub(crate) struct UnmappableChar {
     pub(crate) character: char,
     pub(crate) line: usize,
 }
 
-impl Form {
-    /// What new files are written in.
+impl TextEncoding {
+    /// The encoding of new files.
     pub(crate) const UTF_8: Self = Self { encoding: UTF_8, has_bom: false };
 
-    /// How the beginning of a file says it is written; `None` when it is no text. `is_whole`: there is no more.
+    /// Detects the encoding from the beginning of a file; `None` when it is not text. `is_whole`:
+    /// the sample is the whole file.
     pub(crate) fn sniff(sample: &[u8], is_whole: bool) -> Option<Self> {
         if let Some((encoding, _)) = bom(sample) {
             return Some(Self { encoding, has_bom: true });
@@ -50,13 +51,13 @@ impl Form {
         }
         match std::str::from_utf8(sample) {
             Ok(_) => plain(UTF_8),
-            // Cut in the middle of a character.
+            // The sample ends inside a character.
             Err(error) if !is_whole && error.error_len().is_none() => plain(UTF_8),
             Err(_) => plain(detect(sample)),
         }
     }
 
-    /// The name of the encoding.
+    /// Returns the name of the encoding.
     pub(crate) fn name(&self) -> String {
         let mark = if self.has_bom { " with BOM" } else { "" };
         format!("{}{mark}", self.encoding.name())
@@ -66,12 +67,12 @@ impl Form {
         *self == Self::UTF_8
     }
 
-    /// Whether any text is known again as what it is: UTF-8, or whatever has a mark.
-    pub(crate) fn is_told_by_itself(&self) -> bool {
+    /// Returns true if the encoding is always detected again: UTF-8, or any with a byte order mark.
+    pub(crate) fn is_self_describing(&self) -> bool {
         self.has_bom || self.encoding == UTF_8
     }
 
-    /// Whether a newline is the byte 10 and that byte is nothing else.
+    /// Returns true if the byte 10 is a newline and nothing else.
     pub(crate) fn has_byte_lines(&self) -> bool {
         !self.is_utf16()
     }
@@ -80,12 +81,13 @@ impl Form {
         self.encoding == UTF_16LE || self.encoding == UTF_16BE
     }
 
-    /// For showing: what cannot be decoded becomes a replacement character. The mark at the beginning must be off.
+    /// Decodes for display: invalid bytes become a replacement character. The byte order mark must
+    /// already be removed.
     pub(crate) fn show(&self, bytes: &[u8]) -> String {
         self.encoding.decode_without_bom_handling(bytes).0.into_owned()
     }
 
-    /// The mark at the beginning.
+    /// Returns the byte order mark.
     pub(crate) fn mark(&self) -> &'static [u8] {
         match self.has_bom {
             false => b"",
@@ -95,11 +97,11 @@ impl Form {
         }
     }
 
-    /// The bytes of a text.
+    /// Encodes a text.
     ///
     /// # Errors
-    /// Names the first character that the encoding does not have.
-    pub(crate) fn encode(&self, text: &str) -> Result<Vec<u8>, Unmappable> {
+    /// The first character that the encoding does not have.
+    pub(crate) fn encode(&self, text: &str) -> Result<Vec<u8>, UnmappableChar> {
         let mut bytes = self.mark().to_vec();
         if self.encoding == UTF_16LE {
             bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
@@ -117,52 +119,53 @@ impl Form {
         Ok(bytes)
     }
 
-    fn unmappable(&self, text: &str) -> Unmappable {
+    fn unmappable(&self, text: &str) -> UnmappableChar {
         let mut line = 1;
         let mut buffer = [0; 4];
         for character in text.chars() {
             if self.encoding.encode(character.encode_utf8(&mut buffer)).2 {
-                return Unmappable { character, line };
+                return UnmappableChar { character, line };
             }
             line += usize::from(character == '\n');
         }
-        Unmappable { character: '\u{fffd}', line }
+        UnmappableChar { character: '\u{fffd}', line }
     }
 }
 
 impl Text {
-    /// The text of a whole file that is plain UTF-8, as nearly every one is; `None` for all others.
+    /// Returns the text of a whole file in plain UTF-8, as nearly every file is; `None` for others.
     pub(crate) fn plain(bytes: &[u8]) -> Option<&str> {
         if bom(bytes).is_some() || looks_binary(bytes) {
             return None;
         }
-        // By blocks, where the standard library goes word by word, and letter by letter beyond ASCII.
+        // `encoding_rs` checks blocks of bytes, and is faster than the standard library.
         match UTF_8.decode_without_bom_handling_and_without_replacement(bytes) {
             Some(Cow::Borrowed(text)) => Some(text),
             _ => None,
         }
     }
 
-    /// The text of a whole file; `None` when it is none, or would not come back as the same bytes.
+    /// Decodes a whole file; `None` when it is not text, or would not be encoded to the same bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         if let Some(text) = Self::plain(bytes) {
-            return Some(Self { text: text.to_owned(), form: Form::UTF_8 });
+            return Some(Self { text: text.to_owned(), form: TextEncoding::UTF_8 });
         }
         let sample = bytes.get(..SAMPLE).unwrap_or(bytes);
-        let mut form = Form::sniff(sample, sample.len() == bytes.len())?;
+        let mut form = TextEncoding::sniff(sample, sample.len() == bytes.len())?;
         if form.is_plain_utf8() {
-            // The sample was; something after it is not.
+            // The sample was UTF-8, but the rest is not.
             form.encoding = detect(bytes);
         }
         Self::decode_as(bytes, form).or_else(|| {
             let is_guess = !form.has_bom && !form.is_utf16();
-            // A wrong guess must not close the file: every byte is a character of this one.
-            is_guess
-                .then(|| Self::decode_as(bytes, Form { encoding: WINDOWS_1252, has_bom: false }))?
+            // With a wrong guess the file must still be readable: windows-1252 maps every byte.
+            is_guess.then(|| {
+                Self::decode_as(bytes, TextEncoding { encoding: WINDOWS_1252, has_bom: false })
+            })?
         })
     }
 
-    fn decode_as(bytes: &[u8], form: Form) -> Option<Self> {
+    fn decode_as(bytes: &[u8], form: TextEncoding) -> Option<Self> {
         let content = bytes.strip_prefix(form.mark())?;
         let text = form
             .encoding
@@ -174,7 +177,7 @@ impl Text {
 }
 
 fn bom(bytes: &[u8]) -> Option<(&'static Encoding, usize)> {
-    // Four bytes that begin like UTF-16 are UTF-32, which is too rare to be taken for text.
+    // These four bytes begin like UTF-16 but are the mark of UTF-32, which is too rare to support.
     if bytes.starts_with(b"\xff\xfe\0\0") {
         return None;
     }
@@ -188,19 +191,20 @@ fn looks_binary(bytes: &[u8]) -> bool {
 
 fn has_many_controls(sample: &[u8]) -> bool {
     let sample = sample.get(..4096).unwrap_or(sample);
-    // In sums that fit a byte, so that the compiler takes many at once. Most texts have few even with their line ends.
+    // Sums that fit in a byte let the compiler process many bytes at once. Most texts have few
+    // control characters even with their line endings.
     let low = |piece: &[u8]| piece.iter().map(|byte| u8::from(*byte < 0x20)).sum::<u8>();
     let lows: usize = sample.chunks(128).map(|piece| usize::from(low(piece))).sum();
-    if lows * 100 <= sample.len() * MOST_CONTROLS {
+    if lows * 100 <= sample.len() * MAX_CONTROL_PERCENT {
         return false;
     }
-    const USUAL: u32 = 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 27 | 1 << 8;
-    let is_control = |byte: &u8| u32::from(*byte < 0x20) & !(USUAL >> (byte & 31)) & 1;
+    const TEXT_CONTROLS: u32 = 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 27 | 1 << 8;
+    let is_control = |byte: &u8| u32::from(*byte < 0x20) & !(TEXT_CONTROLS >> (byte & 31)) & 1;
     let controls = sample.iter().map(is_control).sum::<u32>() as usize;
-    controls * 100 > sample.len() * MOST_CONTROLS
+    controls * 100 > sample.len() * MAX_CONTROL_PERCENT
 }
 
-/// Western text in UTF-16 has a zero in every second byte. Without a mark nothing else tells.
+/// Detects UTF-16 without a byte order mark: western text has a zero in every second byte.
 fn utf16_by_zeros(sample: &[u8]) -> Option<&'static Encoding> {
     let whole = sample.len() & !1;
     let (pairs, _) = sample.get(..whole)?.as_chunks::<2>();
@@ -255,13 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn japanese_is_told_from_western() {
+    fn japanese_is_distinguished_from_western() {
         let bytes = encoding_rs::SHIFT_JIS.encode("これは日本語の文章です。\n").0.into_owned();
         check(&bytes, "Shift_JIS", "これは日本語の文章です。\n");
     }
 
     #[test]
-    fn what_is_no_text_is_none() {
+    fn binary_content_is_not_text() {
         for bytes in [&b"\x7fELF\x02\x01\x01\0\0\0"[..], b"a\0b", b"\xff\xfe\0\0a\0\0\0", &[1; 100]]
         {
             assert_eq!(Text::decode(bytes), None, "{bytes:?}");
@@ -269,23 +273,23 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_does_not_fit_is_named() {
+    fn a_character_that_the_encoding_lacks_is_named() {
         let latin = Text::decode(b"caf\xe9 cr\xe8me\n").expect("a text").form;
         let error = latin.encode("caf\u{e9}\n\u{2192} x").expect_err("no arrow in it");
-        assert_eq!(error, Unmappable { character: '\u{2192}', line: 2 });
+        assert_eq!(error, UnmappableChar { character: '\u{2192}', line: 2 });
     }
 
     #[test]
-    fn half_a_character_at_the_end_of_a_sample_is_no_sign() {
+    fn a_sample_may_end_inside_a_character() {
         let bytes = "h\u{e9}".as_bytes();
         let cut = bytes.get(..2).expect("three bytes");
-        assert_eq!(Form::sniff(cut, false), Some(Form::UTF_8));
-        assert_ne!(Form::sniff(cut, true), Some(Form::UTF_8));
+        assert_eq!(TextEncoding::sniff(cut, false), Some(TextEncoding::UTF_8));
+        assert_ne!(TextEncoding::sniff(cut, true), Some(TextEncoding::UTF_8));
     }
 
     proptest! {
         #[test]
-        fn whatever_is_text_comes_back_the_same(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn text_is_encoded_to_the_same_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Some(text) = Text::decode(&bytes) {
                 prop_assert_eq!(text.form.encode(&text.text), Ok(bytes));
             }
@@ -294,7 +298,7 @@ mod tests {
         #[test]
         fn utf16_round_trips(text in "\\PC{0,40}", is_little: bool) {
             let encoding = if is_little { UTF_16LE } else { UTF_16BE };
-            let bytes = Form { encoding, has_bom: true }.encode(&text).expect("it has all characters");
+            let bytes = TextEncoding { encoding, has_bom: true }.encode(&text).expect("it has all characters");
             let decoded = Text::decode(&bytes).expect("a text");
             prop_assert_eq!(decoded.text, text);
         }

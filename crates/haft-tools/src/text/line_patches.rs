@@ -1,4 +1,4 @@
-//! Line patches: edits that name line numbers of the text as it was before any of them. Either all apply or none does.
+//! Line patches: edits by line numbers of the original text. Either all apply or none does.
 
 use std::cmp::Reverse;
 use std::iter;
@@ -6,7 +6,7 @@ use std::iter;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// One range of lines and what is to stand there.
+/// One range of lines and its new content.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinePatch {
@@ -33,31 +33,34 @@ impl LinePatch {
     }
 }
 
-/// Applies all patches, or says everything that is wrong with them. Untouched lines stay as they are, byte for byte; new
-/// lines take the ending of the lines they replace or stand beside. A text that ends without a newline still does
-/// afterwards, unless its last line is then a blank one, which only its newline makes a line.
+/// Applies all patches, or returns everything that is wrong with them. Untouched lines keep every
+/// byte. New lines take the ending of the lines that they replace or are next to. A text that ends
+/// without a newline still does afterwards, unless its last line is then blank, because only a
+/// newline makes a blank last line a line.
 pub(crate) fn apply(text: &str, patches: &[LinePatch]) -> Result<String, Vec<String>> {
     if patches.is_empty() {
-        return Err(vec!["there are no patches".to_owned()]);
+        return Err(vec!["no patches given".to_owned()]);
     }
-    let lines: Vec<Line<'_>> = text.split_inclusive('\n').map(Line::of).collect();
+    let lines: Vec<LineWithEnding<'_>> =
+        text.split_inclusive('\n').map(LineWithEnding::of).collect();
     let mut problems = Vec::new();
-    let mut sound = Vec::new();
+    let mut valid = Vec::new();
     for (index, patch) in patches.iter().enumerate() {
         match problem(patch, lines.len()) {
             Some(problem) => {
                 problems.push(format!("patch {} ({}): {problem}", index + 1, patch.lines()))
             }
-            None => sound.push((index + 1, patch)),
+            None => valid.push((index + 1, patch)),
         }
     }
-    // Inserts come before a replacement of the same line, and the stable sort keeps their order in the array.
-    sound.sort_by_key(|(_, patch)| (patch.start_line, Reverse(patch.inserts())));
-    problems.extend(overlaps(&sound));
-    if problems.is_empty() { Ok(patched(&lines, &sound)) } else { Err(problems) }
+    // An insert comes before a replacement of the same line; the stable sort keeps the order of
+    // inserts at one line.
+    valid.sort_by_key(|(_, patch)| (patch.start_line, Reverse(patch.inserts())));
+    problems.extend(overlaps(&valid));
+    if problems.is_empty() { Ok(patched(&lines, &valid)) } else { Err(problems) }
 }
 
-/// What is wrong with one patch, looked at alone.
+/// Checks one patch alone, and returns its problem.
 fn problem(patch: &LinePatch, lines: usize) -> Option<String> {
     let (start, end) = (patch.start_line, patch.end_line);
     let has = match lines {
@@ -84,7 +87,7 @@ fn problem(patch: &LinePatch, lines: usize) -> Option<String> {
     (end > lines).then_some(has)
 }
 
-/// One problem for each patch that begins inside an earlier one.
+/// Returns one problem for each patch that begins inside an earlier one.
 fn overlaps(sorted: &[(usize, &LinePatch)]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut furthest: Option<(usize, &LinePatch)> = None;
@@ -93,7 +96,7 @@ fn overlaps(sorted: &[(usize, &LinePatch)]) -> Vec<String> {
             furthest.filter(|(_, reaching)| patch.start_line <= reaching.end_line)
         {
             problems.push(format!(
-                "patch {number} ({}) overlaps patch {other} ({}); all line numbers are those of the text before any patch",
+                "patch {number} ({}) overlaps patch {other} ({}); all line numbers refer to the text before any patch",
                 patch.lines(),
                 reaching.lines()
             ));
@@ -106,31 +109,31 @@ fn overlaps(sorted: &[(usize, &LinePatch)]) -> Vec<String> {
 }
 
 #[derive(Clone, Copy)]
-struct Line<'a> {
+struct LineWithEnding<'a> {
     text: &'a str,
-    /// `\n`, `\r\n`, or nothing for a last line without newline.
+    /// `\n`, `\r\n`, or nothing for a last line without a newline.
     ending: &'a str,
 }
 
-impl<'a> Line<'a> {
+impl<'a> LineWithEnding<'a> {
     fn of(line: &'a str) -> Self {
         let text = line.strip_suffix("\r\n").or_else(|| line.strip_suffix('\n')).unwrap_or(line);
         Self { text, ending: line.strip_prefix(text).expect("the text is where the line begins") }
     }
 }
 
-fn patched(lines: &[Line<'_>], sorted: &[(usize, &LinePatch)]) -> String {
+fn patched(lines: &[LineWithEnding<'_>], sorted: &[(usize, &LinePatch)]) -> String {
     let contents: Vec<String> =
         sorted.iter().map(|(_, patch)| patch.content.replace("\r\n", "\n")).collect();
-    let mut new: Vec<Line<'_>> = Vec::with_capacity(lines.len());
+    let mut new: Vec<LineWithEnding<'_>> = Vec::with_capacity(lines.len());
     let mut taken = 0;
     for ((_, patch), content) in sorted.iter().zip(&contents) {
         let first = patch.start_line - 1;
         new.extend(&lines[taken..first]);
         for (nth, text) in content_lines(content).enumerate() {
-            // The nth new line stands for the nth replaced one, in case the endings are mixed.
+            // The nth new line replaces the nth old one, in case the endings are mixed.
             let model = if patch.inserts() { first } else { (first + nth).min(patch.end_line - 1) };
-            new.push(Line { text, ending: ending_near(lines, model) });
+            new.push(LineWithEnding { text, ending: ending_near(lines, model) });
         }
         taken = if patch.inserts() { first } else { patch.end_line };
     }
@@ -144,8 +147,8 @@ fn content_lines(content: &str) -> impl Iterator<Item = &str> {
     iter::from_fn(move || lines.as_mut()?.next())
 }
 
-/// The ending of a line, or of the one before it for the end of the text.
-fn ending_near<'a>(lines: &[Line<'a>], index: usize) -> &'a str {
+/// Returns the ending of a line, or of the line before it at the end of the text.
+fn ending_near<'a>(lines: &[LineWithEnding<'a>], index: usize) -> &'a str {
     let own = lines.get(index).map(|line| line.ending).filter(|ending| !ending.is_empty());
     let before =
         || index.checked_sub(1).and_then(|before| lines.get(before)).map(|line| line.ending);
@@ -155,12 +158,12 @@ fn ending_near<'a>(lines: &[Line<'a>], index: usize) -> &'a str {
         .unwrap_or("\n")
 }
 
-/// The ending of the last line that has one: only the last line of a text can be without.
-fn last_ending<'a>(lines: &[Line<'a>]) -> Option<&'a str> {
+/// Returns the ending of the last line that has one: only the last line of a text can lack it.
+fn last_ending<'a>(lines: &[LineWithEnding<'a>]) -> Option<&'a str> {
     lines.iter().rev().take(2).map(|line| line.ending).find(|ending| !ending.is_empty())
 }
 
-fn joined(old: &[Line<'_>], new: Vec<Line<'_>>) -> String {
+fn joined(old: &[LineWithEnding<'_>], new: Vec<LineWithEnding<'_>>) -> String {
     let ended_without = old.last().is_some_and(|line| line.ending.is_empty());
     let Some(last) = new.len().checked_sub(1) else { return String::new() };
     let mut text = String::with_capacity(new.iter().map(|line| line.text.len() + 2).sum());
@@ -169,7 +172,7 @@ fn joined(old: &[Line<'_>], new: Vec<Line<'_>>) -> String {
         if index == last && ended_without && !line.text.is_empty() {
             continue;
         }
-        // The old last line may have others behind it now.
+        // The old last line may now be followed by others.
         let ending =
             if line.ending.is_empty() { last_ending(old).unwrap_or("\n") } else { line.ending };
         text.push_str(ending);
@@ -201,7 +204,7 @@ mod tests {
         let problems = apply(text, &patches).expect_err("a problem");
         assert_eq!(problems.len(), expected.len(), "{problems:?}");
         for (problem, part) in problems.iter().zip(expected) {
-            assert!(problem.contains(part), "{problem:?} does not say {part:?}");
+            assert!(problem.contains(part), "{problem:?} does not contain {part:?}");
         }
     }
 
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_not_there_are_refused() {
+    fn missing_lines_are_refused() {
         check_refused(FIVE, &[(0, 0, "a")], &["patch 1 (insert before line 0): start_line is 0"]);
         check_refused(FIVE, &[(0, 2, "a")], &["start_line is 0"]);
         check_refused(FIVE, &[(4, 2, "a")], &["end_line 2 is before start_line 4"]);
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_said_at_once() {
+    fn all_problems_are_returned_at_once() {
         let patches = [(0, 1, "a"), (1, 2, "b"), (2, 9, "c"), (2, 3, "d")];
         check_refused(
             FIVE,
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_final_newline_in_content_is_no_further_line() {
+    fn a_final_newline_in_content_is_not_an_extra_line() {
         check("a\nb\n", &[(1, 1, "x")], "x\nb\n");
         check("a\nb\n", &[(1, 1, "x\n")], "x\nb\n");
         check("a\nb\n", &[(1, 1, "x\n\n")], "x\n\nb\n");
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn carriage_returns_stay() {
+    fn carriage_returns_are_kept() {
         check("a\r\nb\r\nc\r\n", &[(2, 2, "x\ny")], "a\r\nx\r\ny\r\nc\r\n");
         check("a\r\nb\r\n", &[(3, 0, "c\r\nd\n")], "a\r\nb\r\nc\r\nd\r\n");
         check("a\nb\r\nc\n", &[(2, 2, "x")], "a\nx\r\nc\n");
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_text_stays_as_it_was() {
+    fn the_end_of_the_text_is_kept() {
         check("a\nb", &[(1, 1, "x\n")], "x\nb");
         check("a\nb", &[(2, 2, "x\n")], "a\nx");
         check("a\nb", &[(3, 0, "c\n")], "a\nb\nc");
@@ -326,10 +329,10 @@ mod tests {
     }
 
     fn text_lines(text: &str) -> Vec<String> {
-        text.split_inclusive('\n').map(|line| Line::of(line).text.to_owned()).collect()
+        text.split_inclusive('\n').map(|line| LineWithEnding::of(line).text.to_owned()).collect()
     }
 
-    /// The same patches on a list of lines, from the last to the first.
+    /// Applies the patches to a list of lines, from the last to the first.
     fn naive(text: &str, patches: &[LinePatch]) -> Option<Vec<String>> {
         let mut lines: Vec<Option<String>> = text_lines(text).into_iter().map(Some).collect();
         let mut before: Vec<Vec<String>> = vec![Vec::new(); lines.len() + 1];
@@ -385,7 +388,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn patches_do_what_a_list_of_lines_does(
+        fn patches_equal_edits_of_a_list_of_lines(
             text in "([ab]?\r?\n){0,6}[ab]?",
             patches in prop::collection::vec(any_patch(), 1..4),
         ) {
@@ -401,7 +404,7 @@ mod tests {
         }
 
         #[test]
-        fn lines_that_no_patch_names_keep_every_byte(
+        fn untouched_lines_keep_every_byte(
             text in "([ab\r]?\r?\n){1,6}[ab]?",
             start in 1_usize..6,
             more in 0_usize..3,

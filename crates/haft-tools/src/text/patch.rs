@@ -1,5 +1,6 @@
-//! Patch files: the envelope that models write and the unified diffs that `git diff` and `diff -u` write, read into one
-//! shape and applied to texts. Nothing here opens a file, and nothing of a patch is left out silently.
+//! Patch files: parses the envelope that models write and the unified diffs that `git diff` and
+//! `diff -u` write into one form, and applies them to texts. Nothing here opens a file. No part of a
+//! patch is ignored silently.
 
 mod apply;
 mod closest;
@@ -7,7 +8,7 @@ mod envelope;
 mod file_names;
 mod file_text;
 mod indentation;
-mod looseness;
+mod leniency;
 #[cfg(test)]
 mod properties;
 mod search;
@@ -18,28 +19,29 @@ use std::collections::HashMap;
 
 pub(crate) use apply::{apply, check_deletion};
 
-/// Larger patches are refused; no model writes one, and a file that large is better copied.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum size of a patch. No model writes a larger one, and such a file is better copied.
+const MAX_PATCH_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a patch does to one file.
+/// The change of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilePatch {
     pub path: String,
-    pub action: Action,
-    /// What the patch asks for that texts cannot show, such as a changed file mode; one sentence each.
+    pub action: PatchAction,
+    /// Parts of the patch that a text cannot represent, such as a changed file mode; one sentence
+    /// each.
     pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum PatchAction {
     Add {
         content: String,
     },
-    /// The hunks are what the file must hold for [`check_deletion`]; none in the envelope.
+    /// The hunks contain the expected content, for [`check_deletion`]; none in an envelope.
     Delete {
         hunks: Vec<Hunk>,
     },
-    /// Without hunks it is a rename only.
+    /// Without hunks it is only a rename.
     Update {
         move_to: Option<String>,
         hunks: Vec<Hunk>,
@@ -49,35 +51,36 @@ pub(crate) enum Action {
 /// One connected change of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hunk {
-    /// Its number in its file's section, from 1.
+    /// Number of the hunk in its file section, from 1.
     pub number: usize,
-    /// The line of the patch text it begins in, from 1.
+    /// Line of the patch where it begins, from 1.
     pub patch_line: usize,
-    /// Lines of the file that stand above it, in order.
+    /// Lines of the file above the hunk, in order.
     pub headers: Vec<String>,
-    /// The line of the old file it was made at, from 1 (0 for an empty file).
+    /// Line of the old file from the `@@` line, from 1 (0 for an empty file).
     pub stated_line: Option<usize>,
     pub lines: Vec<HunkLine>,
-    /// Its old lines are the last ones of the file.
+    /// True if its old lines are the last ones of the file.
     pub at_end: bool,
-    /// So many of its last lines are completely empty: blank context, or only space between two sections.
+    /// Number of empty lines at its end, which are blank context or only space between two
+    /// sections.
     pub blank_tail: usize,
-    /// The line endings of added lines mean something, as in the output of git.
+    /// True if the endings of added lines are significant, as in the output of git.
     pub states_endings: bool,
-    /// What had to be overlooked to read it.
+    /// A deviation that was ignored when parsing.
     pub remark: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HunkLine {
     pub side: Side,
-    /// Without its line ending.
+    /// Text without the line ending.
     pub text: String,
-    /// It ended in `\r\n`.
+    /// True if the line ended in `\r\n`.
     pub carriage_return: bool,
-    /// `\ No newline at end of file` follows it.
+    /// True if `\ No newline at end of file` follows.
     pub no_newline: bool,
-    /// The line of the patch text, from 1.
+    /// Line of the patch, from 1.
     pub patch_line: usize,
 }
 
@@ -88,11 +91,11 @@ pub(crate) enum Side {
     Added,
 }
 
-/// What a patch would do with a path.
+/// The use of a path by a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Touch {
-    Reads,
-    Writes,
+pub(crate) enum PathUse {
+    Read,
+    Write,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +121,8 @@ impl HunkLine {
 }
 
 impl Hunk {
-    /// The same lines before and after. Marks of a missing final newline and stated endings are a change too.
+    /// Returns true if old and new lines are equal. A mark of a missing final newline and a
+    /// significant ending also count as a change.
     fn changes_nothing(&self) -> bool {
         let as_written = |line: &HunkLine| {
             let ending = self.states_endings && line.carriage_return;
@@ -147,12 +151,12 @@ impl Hunk {
     }
 }
 
-/// Reads a patch in either form. Fails on the first thing that it does not understand, and says where it stands.
+/// Parses a patch in either form. Fails on the first line that it does not understand.
 pub(crate) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchError> {
-    if patch.len() > MOST_BYTES {
+    if patch.len() > MAX_PATCH_BYTES {
         return Err(PatchError::new(
-            format!("the patch has {} bytes, more than {MOST_BYTES}", patch.len()),
-            "send it in several patches",
+            format!("the patch has {} bytes, more than {MAX_PATCH_BYTES}", patch.len()),
+            "split it into several patches",
         ));
     }
     let lines = wrapping::lines(patch);
@@ -166,36 +170,37 @@ pub(crate) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchError> {
     Ok(files)
 }
 
-/// The paths that a patch would touch; none when it does not parse. What is changed is also read: a hunk that does not
-/// fit shows lines of its file.
-pub(crate) fn paths(patch: &str) -> Vec<(String, Touch)> {
+/// Returns the paths that a patch reads and writes; none when it cannot be parsed. A changed file
+/// is also read: the error of a hunk that does not match shows lines of the file.
+pub(crate) fn paths(patch: &str) -> Vec<(String, PathUse)> {
     let mut touched = Vec::new();
     for file in parse(patch).unwrap_or_default() {
         let target = match file.action {
-            Action::Add { .. } => None,
-            Action::Delete { hunks } => {
+            PatchAction::Add { .. } => None,
+            PatchAction::Delete { hunks } => {
                 if !hunks.is_empty() {
-                    touched.push((file.path.clone(), Touch::Reads));
+                    touched.push((file.path.clone(), PathUse::Read));
                 }
                 None
             }
-            Action::Update { move_to, .. } => {
-                touched.push((file.path.clone(), Touch::Reads));
+            PatchAction::Update { move_to, .. } => {
+                touched.push((file.path.clone(), PathUse::Read));
                 move_to
             }
         };
-        touched.push((file.path, Touch::Writes));
-        touched.extend(target.map(|path| (path, Touch::Writes)));
+        touched.push((file.path, PathUse::Write));
+        touched.extend(target.map(|path| (path, PathUse::Write)));
     }
     touched
 }
 
-/// Two sections for one path would depend on their order, which the two forms do not define alike.
+/// Refuses two sections for one path: the result would depend on their order, which the two forms
+/// define differently.
 fn check_each_path_once(files: &[FilePatch]) -> Result<(), PatchError> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (index, file) in files.iter().enumerate() {
         let target = match &file.action {
-            Action::Update { move_to, .. } => move_to.as_ref(),
+            PatchAction::Update { move_to, .. } => move_to.as_ref(),
             _ => None,
         };
         for path in std::iter::once(&file.path).chain(target) {
@@ -218,18 +223,18 @@ fn check_each_path_once(files: &[FilePatch]) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// The path without parts that mean nothing, so that `./a` and `a` are one file.
+/// Returns the path without empty and `.` parts, so that `./a` and `a` are the same file.
 fn plain(path: &str) -> String {
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let root = if path.starts_with('/') { "/" } else { "" };
     format!("{root}{}", parts.join("/"))
 }
 
-/// A line shown in a message: cut, since a minified file has lines of a megabyte.
+/// Formats a line for a message, truncated: a minified file has lines of a megabyte.
 fn shown(line: &str) -> String {
-    const MOST_CHARS: usize = 120;
+    const MAX_CHARS: usize = 120;
     let line = line.trim_end_matches(['\r', '\n']);
-    match line.char_indices().nth(MOST_CHARS) {
+    match line.char_indices().nth(MAX_CHARS) {
         Some((at, _)) => format!("`{}…`", line.get(..at).unwrap_or_default()),
         None => format!("`{line}`"),
     }
@@ -240,7 +245,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(patch: &str, expected: &[(&str, Touch)]) {
+    fn check(patch: &str, expected: &[(&str, PathUse)]) {
         parse(patch).expect("it parses");
         let expected: Vec<_> =
             expected.iter().map(|(path, touch)| ((*path).to_owned(), *touch)).collect();
@@ -256,30 +261,30 @@ mod tests {
     }
 
     #[test]
-    fn every_path_of_an_envelope_is_told_move_targets_too() {
+    fn all_paths_of_an_envelope_are_returned_with_move_targets() {
         check(
             "*** Begin Patch\n*** Add File: a\n+x\n*** Delete File: b\n*** Update File: c\n*** Move to: d\n*** End Patch",
             &[
-                ("a", Touch::Writes),
-                ("b", Touch::Writes),
-                ("c", Touch::Reads),
-                ("c", Touch::Writes),
-                ("d", Touch::Writes),
+                ("a", PathUse::Write),
+                ("b", PathUse::Write),
+                ("c", PathUse::Read),
+                ("c", PathUse::Write),
+                ("d", PathUse::Write),
             ],
         );
     }
 
     #[test]
-    fn every_path_of_a_unified_diff_is_told() {
+    fn all_paths_of_a_unified_diff_are_returned() {
         check(
             "diff --git a/c b/d\nrename from c\nrename to d\ndiff --git a/n b/n\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n--- a/o\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
             &[
-                ("c", Touch::Reads),
-                ("c", Touch::Writes),
-                ("d", Touch::Writes),
-                ("n", Touch::Writes),
-                ("o", Touch::Reads),
-                ("o", Touch::Writes),
+                ("c", PathUse::Read),
+                ("c", PathUse::Write),
+                ("d", PathUse::Write),
+                ("n", PathUse::Write),
+                ("o", PathUse::Read),
+                ("o", PathUse::Write),
             ],
         );
     }
@@ -301,7 +306,7 @@ mod tests {
         );
         check(
             &format!("{head}*** Delete File: b\n*** End Patch"),
-            &[("a", Touch::Writes), ("b", Touch::Writes)],
+            &[("a", PathUse::Write), ("b", PathUse::Write)],
         );
     }
 
@@ -314,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_form_is_an_error_that_shows_both() {
+    fn text_in_neither_form_is_refused() {
         for patch in ["", "\n\n", "hello", "```\n```", "*** Update File: a\n-x\n+y\n"] {
             check_error(patch, "neither");
         }
@@ -322,11 +327,11 @@ mod tests {
 
     #[test]
     fn a_patch_over_the_limit_is_refused() {
-        check_error(&"x".repeat(MOST_BYTES + 1), "more than 16777216");
+        check_error(&"x".repeat(MAX_PATCH_BYTES + 1), "more than 16777216");
     }
 
     #[test]
-    fn long_lines_are_cut_between_characters() {
+    fn long_lines_are_truncated_between_characters() {
         assert_eq!(shown(&"ä".repeat(121)), format!("`{}…`", "ä".repeat(120)));
         assert_eq!(shown("a\r\n"), "`a`");
     }

@@ -1,14 +1,14 @@
-//! Finding a text in a file and putting another in its place: exactly first, then with a leniency that is named, and never
-//! by choosing between two places. Reading and writing files is not here.
+//! Replaces a text in a file: by an exact match first, then by a lenient match whose leniency is
+//! reported. It never chooses between two matches. Reading and writing files is not done here.
 
 mod closest;
 mod folded;
 mod indentation;
 mod lenient;
 mod lines;
+mod messages;
 mod places;
 mod retry;
-mod wording;
 
 #[cfg(test)]
 mod properties;
@@ -16,27 +16,27 @@ mod properties;
 use std::borrow::Cow;
 
 pub(crate) use self::closest::closest;
-use self::folded::Folded;
-use self::lenient::{Found, Search};
+use self::folded::FoldedText;
+use self::lenient::{LenientMatch, TextSearch};
 
 /// A text after a replacement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Replaced {
     pub text: String,
-    /// What was replaced, in lines of the original text.
-    pub places: Vec<Place>,
-    /// In what the text found differed from the text asked for; nothing when it was found exactly.
+    /// The replaced lines, numbered as in the original text.
+    pub places: Vec<LineSpan>,
+    /// How the match differed from the given text; `None` for an exact match.
     pub leniency: Option<Leniency>,
 }
 
-/// Lines of the original text, 1-based, both included.
+/// A range of lines of the original text, counted from 1, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LineSpan {
     pub first_line: usize,
     pub last_line: usize,
 }
 
-/// What was overlooked to find a text that is not there exactly. In the order in which they are tried.
+/// A difference ignored by a lenient match. In the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leniency {
     TrailingSpace,
@@ -45,28 +45,28 @@ pub(crate) enum Leniency {
     Quotes,
 }
 
-/// Why nothing was replaced.
+/// The reason why nothing was replaced.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Mismatch {
-    /// There is no text to look for.
+    /// The text to replace is empty.
     Empty,
     /// The replacement would change nothing.
     Same,
-    /// The text is at several places and one was asked for.
-    Ambiguous { places: Vec<Place>, leniency: Option<Leniency>, retry: Option<Retry> },
-    /// The text is nowhere.
+    /// There are several matches and one was requested.
+    Ambiguous { places: Vec<LineSpan>, leniency: Option<Leniency>, retry: Option<Retry> },
+    /// Nothing matches.
     Missing { closest: Vec<Closest>, retry: Option<Retry> },
 }
 
-/// A place that resembles the text that was not found.
+/// A place that resembles a text without a match.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Closest {
     pub first_line: usize,
     pub last_line: usize,
-    /// The file's lines there, cut when they are many or long.
+    /// The lines of the file, truncated when they are many or long.
     pub text: String,
-    /// From 0 (nothing in common) to 1 (only white space differs).
-    pub likeness: f64,
+    /// Similarity from 0 (nothing in common) to 1 (only white space differs).
+    pub similarity: f64,
 }
 
 /// Strings with which the same replacement would succeed.
@@ -76,8 +76,8 @@ pub(crate) struct Retry {
     pub new_string: String,
 }
 
-/// Replaces `old` by `new` at its only place, or with `all` at every place. Newlines in `old` and `new` stand for the
-/// endings of the file: `\n` or `\r\n`. Everything outside the places is kept byte for byte.
+/// Replaces the only match of `old` by `new`, or with `all` every match. A newline in `old` and
+/// `new` stands for the ending of the file, `\n` or `\r\n`. Other text keeps every byte.
 pub(crate) fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<Replaced, Mismatch> {
     let (old, new) = (with_line_feeds(old), with_line_feeds(new));
     if old.is_empty() {
@@ -86,8 +86,8 @@ pub(crate) fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<Rep
     if old == new {
         return Err(Mismatch::Same);
     }
-    let folded = Folded::newlines(text);
-    let search = Search { text, folded: &folded, old: &old, new: &new };
+    let folded = FoldedText::newlines(text);
+    let search = TextSearch { text, folded: &folded, old: &old, new: &new };
     let Some(found) = search.run() else {
         let closest = closest(text, &old);
         let retry = closest.first().and_then(|place| retry::at_closest(&search, place));
@@ -103,7 +103,7 @@ pub(crate) fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<Rep
     Ok(Replaced { text: text_after, places: places::of(text, &ranges), leniency: found.leniency })
 }
 
-fn ambiguous(search: &Search<'_>, found: &Found<'_>) -> Mismatch {
+fn ambiguous(search: &TextSearch<'_>, found: &LenientMatch<'_>) -> Mismatch {
     let retry = retry::at_first_place(search, found);
     Mismatch::Ambiguous {
         places: places::of(search.text, &found.ranges),

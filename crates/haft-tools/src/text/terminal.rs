@@ -1,9 +1,10 @@
-//! What a program wrote for a terminal, as plain text: no colours, no moving about, a line that was drawn over and over as
-//! it looked at last. Nothing in it commands the terminal of whoever reads it.
+//! Converts terminal output to plain text: without colours and cursor movement, and with a line
+//! that was redrawn in its last state. The result has no control sequences for the reader's
+//! terminal.
 
 use std::borrow::Cow;
 
-/// The text without what only a terminal obeys. Bytes that are no text show as `\u{fffd}`.
+/// Returns the text without terminal control. Invalid bytes become `\u{fffd}`.
 pub(crate) fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if !text.bytes().any(|byte| byte.is_ascii_control() && !matches!(byte, b'\n' | b'\t')) {
@@ -16,7 +17,7 @@ pub(crate) fn plain(bytes: &[u8]) -> String {
         match next {
             '\u{1b}' => skip_sequence(&mut chars),
             '\r' if chars.peek() == Some(&'\n') => {}
-            // Several in a row, and one at the very end, draw over nothing.
+            // Carriage returns in a row, and one at the very end, overwrite nothing.
             '\r' if matches!(chars.peek(), None | Some('\r')) => {}
             '\r' => out.truncate(line_start),
             '\u{8}' => {
@@ -36,7 +37,7 @@ pub(crate) fn plain(bytes: &[u8]) -> String {
     out
 }
 
-/// The second set of controls, which some terminals obey as they do the first.
+/// Removes the C1 control characters, which some terminals obey like those of C0.
 fn without_high_controls(text: Cow<'_, str>) -> Cow<'_, str> {
     let is_high = |letter: char| ('\u{80}'..'\u{a0}').contains(&letter);
     if !text.chars().any(is_high) {
@@ -45,12 +46,12 @@ fn without_high_controls(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(text.chars().filter(|letter| !is_high(*letter)).collect())
 }
 
-/// What follows an escape character and belongs to it.
+/// Skips the rest of an escape sequence.
 fn skip_sequence(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match chars.peek() {
         Some('[') => {
             chars.next();
-            // Up to and with the letter that says what to do; a line end was never part of it.
+            // Up to and including the final letter; a line end is never part of the sequence.
             while let Some(next) = chars.next_if(|next| *next != '\n') {
                 if ('\u{40}'..='\u{7e}').contains(&next) {
                     return;
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_terminal_obeys_is_gone() {
+    fn terminal_control_is_removed() {
         check(b"plain\ttext\n", "plain\ttext\n");
         check(b"\x1b[31mred\x1b[0m and \x1b[1;32mgreen\x1b[m", "red and green");
         check(b"\x1b]0;title\x07text \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "text link");
@@ -108,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_left_that_a_terminal_obeys(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn no_terminal_control_is_left(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let text = plain(&bytes);
             prop_assert!(text.chars().all(|letter| !letter.is_control() || matches!(letter, '\n' | '\t')));
             prop_assert_eq!(plain(text.as_bytes()), text);

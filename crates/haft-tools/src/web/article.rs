@@ -1,34 +1,37 @@
-//! What a page is about, apart from its menus, banners and footers: by what its author says, or by where the prose is.
+//! Finds the main part of a page, without menus, banners and footers: by the markup of its author,
+//! or by where the prose is.
 
-use super::html::{Id, Kind, Page, Tag};
+use super::html::{HtmlPage, NodeId, NodeKind, Tag};
 
-/// What an author marks as the main part must have so much text, or this share of the page's.
-const ENOUGH: u32 = 250;
-const SHARE: u32 = 4;
-/// A paragraph that counts.
-const PARAGRAPH: u32 = 25;
+/// Minimum text of a part that the author marks as the main one.
+const MIN_MAIN_TEXT: u32 = 250;
+/// A smaller marked part must have at least this fraction (1/4) of the page's text.
+const MIN_MAIN_SHARE: u32 = 4;
+/// Minimum text of a paragraph that counts as prose.
+const MIN_PARAGRAPH_TEXT: u32 = 25;
 
-/// Lengths of texts, for every node of a page.
-pub(crate) struct Lengths {
-    /// Letters below it, without what is never shown.
+/// Text lengths of all nodes of a page, without white space.
+pub(crate) struct TextLengths {
+    /// Text below each node, without hidden parts.
     text: Vec<u32>,
-    /// Those of them that stand in links.
+    /// Text below each node that is in links.
     links: Vec<u32>,
 }
 
-impl Lengths {
-    pub(crate) fn of(page: &Page) -> Self {
+impl TextLengths {
+    pub(crate) fn of(page: &HtmlPage) -> Self {
         let (mut text, mut links) = (vec![0; page.len()], vec![0; page.len()]);
-        // Children come after their parents, so from behind every node is whole when its parent takes it.
+        // Children come after their parents, so in reverse order a node is complete before its
+        // parent adds it.
         for id in page.ids().rev() {
             let at = id.index();
             match page.kind(id) {
-                Kind::Text(piece) => text[at] = letters(piece),
-                Kind::Element(tag) if is_never_shown(page, id, tag) => {
+                NodeKind::Text(piece) => text[at] = letters(piece),
+                NodeKind::Element(tag) if is_never_shown(page, id, tag) => {
                     (text[at], links[at]) = (0, 0)
                 }
-                Kind::Element(Tag::A) => links[at] = text[at],
-                Kind::Element(_) => {}
+                NodeKind::Element(Tag::A) => links[at] = text[at],
+                NodeKind::Element(_) => {}
             }
             if let Some(parent) = page.parent(id) {
                 text[parent.index()] += text[at];
@@ -38,12 +41,12 @@ impl Lengths {
         Self { text, links }
     }
 
-    pub(crate) fn text(&self, id: Id) -> u32 {
+    pub(crate) fn text(&self, id: NodeId) -> u32 {
         self.text[id.index()]
     }
 
-    /// Whether most of it leads elsewhere.
-    fn is_mostly_links(&self, id: Id) -> bool {
+    /// Returns true if more than half of the text is in links.
+    fn is_mostly_links(&self, id: NodeId) -> bool {
         self.links[id.index()] * 2 > self.text[id.index()]
     }
 }
@@ -53,9 +56,9 @@ fn letters(text: &str) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX / 2)
 }
 
-/// What nobody sees who looks at the page.
-pub(crate) fn is_never_shown(page: &Page, id: Id, tag: Tag) -> bool {
-    let is_machinery = matches!(
+/// Returns true if a browser does not show the element.
+pub(crate) fn is_never_shown(page: &HtmlPage, id: NodeId, tag: Tag) -> bool {
+    let is_by_tag = matches!(
         tag,
         Tag::Script
             | Tag::Style
@@ -67,12 +70,12 @@ pub(crate) fn is_never_shown(page: &Page, id: Id, tag: Tag) -> bool {
             | Tag::Dialog
             | Tag::Title
     );
-    is_machinery || is_hidden(page, id)
+    is_by_tag || is_hidden(page, id)
 }
 
-fn is_hidden(page: &Page, id: Id) -> bool {
+fn is_hidden(page: &HtmlPage, id: NodeId) -> bool {
     let has = |name: &str| page.attribute(id, name);
-    // Found when asked for is shown all the same: it is only folded.
+    // `until-found` content is only collapsed, so it is shown.
     has("hidden").is_some_and(|value| value != "until-found")
         || has("aria-hidden") == Some("true")
         || has("style").is_some_and(|style| {
@@ -81,8 +84,8 @@ fn is_hidden(page: &Page, id: Id) -> bool {
         })
 }
 
-/// What is around the main part on nearly every site.
-pub(crate) fn is_surrounding(page: &Page, id: Id, tag: Tag) -> bool {
+/// Returns true for elements that surround the main part on most sites.
+pub(crate) fn is_surrounding(page: &HtmlPage, id: NodeId, tag: Tag) -> bool {
     match page.attribute(id, "role") {
         Some(
             "navigation" | "banner" | "contentinfo" | "search" | "complementary" | "menu"
@@ -92,10 +95,10 @@ pub(crate) fn is_surrounding(page: &Page, id: Id, tag: Tag) -> bool {
         _ => {}
     }
     matches!(tag, Tag::Nav | Tag::Footer | Tag::Search)
-        || (is_container(tag) && has_telling_name(page, id))
+        || (is_container(tag) && has_surrounding_name(page, id))
 }
 
-const TELLING_NAMES: [&str; 21] = [
+const SURROUNDING_NAMES: [&str; 21] = [
     "ad",
     "ads",
     "advertisement",
@@ -119,13 +122,14 @@ const TELLING_NAMES: [&str; 21] = [
     "toc",
 ];
 
-fn has_telling_name(page: &Page, id: Id) -> bool {
-    let tells = |words: &str| {
+fn has_surrounding_name(page: &HtmlPage, id: NodeId) -> bool {
+    let matches = |words: &str| {
         words
             .split(|c: char| !c.is_ascii_alphanumeric())
-            .any(|word| TELLING_NAMES.iter().any(|telling| telling.eq_ignore_ascii_case(word)))
+            .any(|word| SURROUNDING_NAMES.iter().any(|name| name.eq_ignore_ascii_case(word)))
     };
-    page.attribute(id, "class").is_some_and(tells) || page.attribute(id, "id").is_some_and(tells)
+    page.attribute(id, "class").is_some_and(matches)
+        || page.attribute(id, "id").is_some_and(matches)
 }
 
 fn is_container(tag: Tag) -> bool {
@@ -135,35 +139,35 @@ fn is_container(tag: Tag) -> bool {
     )
 }
 
-/// The part of the page to read; the whole of it when no part stands out.
-pub(crate) fn main_part(page: &Page, lengths: &Lengths) -> Id {
-    let whole = page.first(Tag::Body).unwrap_or(Id::ROOT);
-    marked(page, lengths, whole).or_else(|| where_the_prose_is(page, lengths)).unwrap_or(whole)
+/// Returns the main part of a page, or its body when no part stands out.
+pub(crate) fn main_part(page: &HtmlPage, lengths: &TextLengths) -> NodeId {
+    let whole = page.first(Tag::Body).unwrap_or(NodeId::ROOT);
+    marked(page, lengths, whole).or_else(|| prose_element(page, lengths)).unwrap_or(whole)
 }
 
-/// What its author says it is.
-fn marked(page: &Page, lengths: &Lengths, whole: Id) -> Option<Id> {
+/// Returns the part that the author marks as the main one.
+fn marked(page: &HtmlPage, lengths: &TextLengths, whole: NodeId) -> Option<NodeId> {
     let all = lengths.text(whole);
-    let is_enough = |id: &Id| {
+    let is_enough = |id: &NodeId| {
         let text = lengths.text(*id);
-        text >= ENOUGH || text * SHARE >= all.max(1)
+        text >= MIN_MAIN_TEXT || text * MIN_MAIN_SHARE >= all.max(1)
     };
-    let longest = |is_one: &dyn Fn(Id) -> bool| {
+    let longest = |is_one: &dyn Fn(NodeId) -> bool| {
         let ones = page.ids().filter(|id| is_one(*id) && is_enough(id));
         ones.max_by_key(|id| (lengths.text(*id), std::cmp::Reverse(*id)))
     };
-    let is_main = |id: Id| {
+    let is_main = |id: NodeId| {
         page.tag(id) == Some(Tag::Main)
             || (page.tag(id).is_some() && page.attribute(id, "role") == Some("main"))
     };
     let main = longest(&is_main);
-    let is_article = |id: Id| {
+    let is_article = |id: NodeId| {
         page.tag(id) == Some(Tag::Article)
             || (page.tag(id).is_some() && page.attribute(id, "itemprop") == Some("articleBody"))
     };
     let article = longest(&is_article);
     match (main, article) {
-        // A main part that is little more than one article.
+        // The main part is little more than one article.
         (Some(main), Some(article))
             if lengths.text(article) * 3 >= lengths.text(main) * 2
                 && is_below(page, article, main) =>
@@ -171,28 +175,28 @@ fn marked(page: &Page, lengths: &Lengths, whole: Id) -> Option<Id> {
             Some(article)
         }
         (Some(main), _) => Some(main),
-        // One of many is a list of teasers, which is read as a whole.
+        // One of many articles is a teaser; then the whole page is the main part.
         (None, Some(article)) if lengths.text(article) * 2 >= all => Some(article),
         _ => None,
     }
 }
 
-fn is_below(page: &Page, inner: Id, outer: Id) -> bool {
+fn is_below(page: &HtmlPage, inner: NodeId, outer: NodeId) -> bool {
     std::iter::successors(Some(inner), |id| page.parent(*id)).any(|id| id == outer)
 }
 
-/// The element whose paragraphs say most without leading elsewhere.
-fn where_the_prose_is(page: &Page, lengths: &Lengths) -> Option<Id> {
+/// Returns the element with the most prose outside of links.
+fn prose_element(page: &HtmlPage, lengths: &TextLengths) -> Option<NodeId> {
     let mut scores = vec![0_u32; page.len()];
     for id in page.ids() {
         let is_prose = matches!(page.tag(id), Some(Tag::P | Tag::Pre | Tag::Blockquote));
         let text = lengths.text(id);
-        if !is_prose || text < PARAGRAPH || lengths.is_mostly_links(id) {
+        if !is_prose || text < MIN_PARAGRAPH_TEXT || lengths.is_mostly_links(id) {
             continue;
         }
         let score = 2 + 2 * (text / 100).min(5);
         let above = std::iter::successors(page.parent(id), |id| page.parent(*id));
-        // The parent takes all of it, the grandparent half, so that neighbours count together.
+        // The parent gets the full score and the grandparent half, so that siblings add up.
         for (above, share) in above.zip([1, 2]) {
             scores[above.index()] += score / share;
         }
@@ -202,8 +206,8 @@ fn where_the_prose_is(page: &Page, lengths: &Lengths) -> Option<Id> {
         .filter(|id| !lengths.is_mostly_links(*id))
         .max_by_key(|id| (scores[id.index()], std::cmp::Reverse(*id)))?;
     let is_clear = scores[best.index()] >= 12;
-    // Who has a third of all the text in another place is no main part.
-    let whole = lengths.text(Id::ROOT).max(1);
+    // An element with less than a third of the text is not the main part.
+    let whole = lengths.text(NodeId::ROOT).max(1);
     (is_clear && lengths.text(best) * 3 >= whole).then_some(best)
 }
 
@@ -212,8 +216,8 @@ mod tests {
     use super::*;
 
     fn main_text(html: &str) -> String {
-        let page = Page::parse(html);
-        let main = main_part(&page, &Lengths::of(&page));
+        let page = HtmlPage::parse(html);
+        let main = main_part(&page, &TextLengths::of(&page));
         page.text(main).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
@@ -221,7 +225,7 @@ mod tests {
         "A sentence that goes on for a while, so that it counts as prose and not as a label. ";
 
     #[test]
-    fn the_author_has_the_first_word() {
+    fn the_markup_of_the_author_comes_first() {
         let html = format!(
             "<nav>menu</nav><div>{PROSE}{PROSE}</div><main>The main part {PROSE}</main><footer>foot</footer>"
         );
@@ -231,13 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn a_main_part_that_is_nearly_empty_is_none() {
+    fn a_marked_part_with_hardly_any_text_is_ignored() {
         let html = format!("<main>x</main><div>{}</div>", format!("<p>{PROSE}</p>").repeat(5));
         assert!(main_text(&html).contains("sentence"));
     }
 
     #[test]
-    fn prose_is_found_without_marks() {
+    fn prose_is_found_without_markup() {
         let menu: String =
             (0..40).map(|n| format!("<li><a href=/{n}>A menu entry {n}</a></li>")).collect();
         let prose = format!("<p>{PROSE}{PROSE}</p>").repeat(12);
@@ -260,9 +264,9 @@ mod tests {
 
     #[test]
     fn hidden_text_does_not_count() {
-        let page = Page::parse(
+        let page = HtmlPage::parse(
             "<p hidden>no</p><p aria-hidden=true>no</p><p style='display : none'>no</p><p>yes</p>",
         );
-        assert_eq!(Lengths::of(&page).text(Id::ROOT), 3);
+        assert_eq!(TextLengths::of(&page).text(NodeId::ROOT), 3);
     }
 }

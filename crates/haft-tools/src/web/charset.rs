@@ -1,21 +1,21 @@
-//! From bytes to letters: by the mark at the beginning, by what the server says, by what the page says, and by looking. A
-//! word that the bytes belie does not count.
+//! Decodes a page. The encoding comes from the byte order mark, the response header, the page
+//! itself, or a guess. A declared encoding that does not fit the bytes is ignored.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
-/// Where a page says how it is written.
-const BEGINNING: usize = 4096;
+/// Number of bytes searched for an encoding declaration.
+const DECLARATION_BYTES: usize = 4096;
 
-/// The text, and the name of what it was written in.
+/// Returns the text and the name of its encoding.
 pub(crate) fn decode(bytes: Vec<u8>, content_type: &str) -> (String, &'static str) {
     if let Some((encoding, length)) = Encoding::for_bom(&bytes) {
         let text = encoding.decode_without_bom_handling(bytes.get(length..).unwrap_or_default()).0;
         return (text.into_owned(), encoding.name());
     }
-    let said = [by_header(content_type), by_page(&bytes)];
-    let is_utf8 = said.iter().flatten().next().is_none_or(|encoding| *encoding == UTF_8);
-    // Nearly every page; and nothing else is UTF-8 by chance.
+    let declared = [by_header(content_type), by_page(&bytes)];
+    let is_utf8 = declared.iter().flatten().next().is_none_or(|encoding| *encoding == UTF_8);
+    // Nearly every page is UTF-8, and other encodings are almost never valid UTF-8.
     let bytes = match (is_utf8, bytes) {
         (true, bytes) => match String::from_utf8(bytes) {
             Ok(text) => return (text, UTF_8.name()),
@@ -24,7 +24,7 @@ pub(crate) fn decode(bytes: Vec<u8>, content_type: &str) -> (String, &'static st
         (false, bytes) => bytes,
     };
     let fits = |encoding: &&'static Encoding| !encoding.decode_without_bom_handling(&bytes).1;
-    let encoding = said.into_iter().flatten().find(fits).unwrap_or_else(|| guess(&bytes));
+    let encoding = declared.into_iter().flatten().find(fits).unwrap_or_else(|| guess(&bytes));
     (encoding.decode_without_bom_handling(&bytes).0.into_owned(), encoding.name())
 }
 
@@ -34,7 +34,7 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Allow)
 }
 
-/// `text/html; charset=…`
+/// Reads `text/html; charset=…`.
 fn by_header(content_type: &str) -> Option<&'static Encoding> {
     let mut words = content_type.split(';').skip(1);
     let label = words.find_map(|word| {
@@ -44,9 +44,9 @@ fn by_header(content_type: &str) -> Option<&'static Encoding> {
     Encoding::for_label(label.trim().trim_matches(['"', '\'']).as_bytes())
 }
 
-/// `<meta charset=…>`, `<meta http-equiv content="…charset=…">`, `<?xml encoding=…?>`
+/// Reads `<meta charset=…>`, `<meta http-equiv content="…charset=…">`, `<?xml encoding=…?>`.
 fn by_page(bytes: &[u8]) -> Option<&'static Encoding> {
-    let beginning = bytes.get(..BEGINNING).unwrap_or(bytes).to_ascii_lowercase();
+    let beginning = bytes.get(..DECLARATION_BYTES).unwrap_or(bytes).to_ascii_lowercase();
     let words = [&b"charset="[..], b"charset =", b"encoding="];
     let at = words
         .iter()
@@ -58,7 +58,7 @@ fn by_page(bytes: &[u8]) -> Option<&'static Encoding> {
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.');
     let length = rest.iter().position(|byte| !is_label(byte)).unwrap_or(rest.len());
     let encoding = Encoding::for_label(rest.get(..length)?)?;
-    // A page that could be read so far is not written in these.
+    // The declaration was readable byte by byte, so the page has no two-byte encoding.
     let is_wide = encoding == UTF_16LE || encoding == UTF_16BE;
     Some(if is_wide { UTF_8 } else { encoding })
 }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_beats_the_server_beats_the_page_beats_the_look() {
+    fn the_byte_order_mark_beats_the_header_beats_the_page_beats_the_guess() {
         check(b"\xef\xbb\xbfh\xc3\xa9", "text/html; charset=iso-8859-1", "h\u{e9}", "UTF-8");
         check(b"\xff\xfeh\0\xe9\0", "text/html; charset=utf-8", "h\u{e9}", "UTF-16LE");
         check(b"h\xe9", "text/html; Charset=\"ISO-8859-1\"", "h\u{e9}", "windows-1252");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_the_bytes_belie_does_not_count() {
+    fn a_declaration_that_does_not_fit_the_bytes_is_ignored() {
         check(
             b"caf\xe9 cr\xe8me br\xfbl\xe9e",
             "text/html; charset=utf-8",

@@ -1,6 +1,7 @@
-//! The words of each search engine: what it is asked, and how it answers. Written from their documentation: SearXNG's search
-//! API (docs.searxng.org/dev/search_api), Brave's web search (api-dashboard.search.brave.com), Tavily's and Exa's search
-//! endpoints (docs.tavily.com, docs.exa.ai); DuckDuckGo has none, so its page without scripts is read as it is.
+//! Requests and responses of each search engine, after their documentation: SearXNG's search API
+//! (docs.searxng.org/dev/search_api), Brave's web search (api-dashboard.search.brave.com), Tavily's
+//! and Exa's search endpoints (docs.tavily.com, docs.exa.ai). DuckDuckGo has no API, so its page
+//! without scripts is parsed.
 
 use haft_core::{
     ErrorKind, ToolError,
@@ -10,27 +11,27 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::{
-    html::{Id, Page, Tag},
+    html::{HtmlPage, NodeId, Tag},
     markdown::one_line,
-    web_search::Hit,
+    web_search::SearchHit,
 };
 
-/// So much of what an engine says of a page is shown.
-const LONGEST_EXCERPT: usize = 500;
+/// Maximum length of an excerpt.
+const MAX_EXCERPT_CHARS: usize = 500;
 
-pub(super) struct Query {
+pub(super) struct EngineQuery {
     pub(super) words: String,
     pub(super) limit: usize,
     pub(super) domains: Vec<String>,
 }
 
-impl Query {
-    /// Words that are looked for carry no secret: a reference in them is taken apart.
+impl EngineQuery {
+    /// Breaks `secret:` references in the words, so that no secret is sent to an engine.
     pub(super) fn new(words: &str, limit: usize, domains: Vec<String>) -> Self {
         Self { words: words.replace("secret:", "secret: "), limit, domains }
     }
 
-    /// With the sites in the words, for engines that have no other place for them.
+    /// Returns the words with `site:` terms, for engines without a parameter for sites.
     fn with_sites(&self) -> String {
         let sites: Vec<String> =
             self.domains.iter().map(|domain| format!("site:{}", host(domain))).collect();
@@ -46,7 +47,7 @@ impl Query {
     }
 }
 
-/// `https://Docs.RS/x` and `docs.rs` are the same site.
+/// Returns the host of a domain or address: `https://Docs.RS/x` becomes `docs.rs`.
 fn host(domain: &str) -> String {
     let domain = domain.trim();
     let bare = domain.split_once("://").map_or(domain, |(_, rest)| rest);
@@ -54,11 +55,11 @@ fn host(domain: &str) -> String {
     bare.trim_start_matches("*.").to_ascii_lowercase()
 }
 
-/// What the engine is asked.
+/// Returns the request for an engine.
 ///
 /// # Errors
-/// Of kind `unavailable` when it needs a key or an address that is not configured.
-pub(super) fn request(engine: &SearchEngine, query: &Query) -> Result<Request, ToolError> {
+/// `unavailable` when the engine needs a key or an address that is not configured.
+pub(super) fn request(engine: &SearchEngine, query: &EngineQuery) -> Result<Request, ToolError> {
     match engine.kind {
         EngineKind::DuckDuckGo => {
             get(engine, "https://html.duckduckgo.com/html/", &[("q", &query.with_sites())])
@@ -76,7 +77,7 @@ pub(super) fn request(engine: &SearchEngine, query: &Query) -> Result<Request, T
             url.query_pairs_mut()
                 .append_pair("q", &query.with_sites())
                 .append_pair("format", "json");
-            Ok(asking("GET", url, Vec::new(), Vec::new()))
+            Ok(new_request("GET", url, Vec::new(), Vec::new()))
         }
         EngineKind::Brave => {
             let count = query.limit.to_string();
@@ -102,15 +103,15 @@ pub(super) fn request(engine: &SearchEngine, query: &Query) -> Result<Request, T
 
 fn address(url: &str) -> Result<Url, ToolError> {
     super::parsed(url).ok_or_else(|| {
-        ToolError::unavailable(format!("`url` under [search] is no http or https URL: {url}"))
-            .hint("mend it in your own config")
+        ToolError::unavailable(format!("`url` under [search] is not an http or https URL: {url}"))
+            .hint("fix it in your own config")
     })
 }
 
 fn get(engine: &SearchEngine, usual: &str, query: &[(&str, &str)]) -> Result<Request, ToolError> {
     let mut url = address(engine.url.as_deref().unwrap_or(usual))?;
     url.query_pairs_mut().extend_pairs(query);
-    Ok(asking("GET", url, Vec::new(), Vec::new()))
+    Ok(new_request("GET", url, Vec::new(), Vec::new()))
 }
 
 fn post(
@@ -122,16 +123,21 @@ fn post(
     let url = address(engine.url.as_deref().unwrap_or(usual))?;
     let headers =
         vec![(name.to_owned(), value), ("Content-Type".to_owned(), "application/json".to_owned())];
-    Ok(asking("POST", url, headers, body.to_string().into_bytes()))
+    Ok(new_request("POST", url, headers, body.to_string().into_bytes()))
 }
 
-fn asking(method: &str, url: Url, mut headers: Vec<(String, String)>, body: Vec<u8>) -> Request {
+fn new_request(
+    method: &str,
+    url: Url,
+    mut headers: Vec<(String, String)>,
+    body: Vec<u8>,
+) -> Request {
     headers.push(("Accept".to_owned(), "application/json, text/html;q=0.9".to_owned()));
     let (method, url) = (method.to_owned(), url.into());
     Request { method, url, headers, body, timeout: None, purpose: Purpose::Exchange }
 }
 
-/// A reference; the client alone knows the key.
+/// Returns a reference to the key. Only the client knows its value.
 fn key(engine: &SearchEngine) -> Result<String, ToolError> {
     let name = engine.key.as_ref().ok_or_else(|| missing(engine, "key", "the name of a secret"))?;
     Ok(format!("secret:{name}"))
@@ -139,27 +145,28 @@ fn key(engine: &SearchEngine) -> Result<String, ToolError> {
 
 fn missing(engine: &SearchEngine, what: &str, such_as: &str) -> ToolError {
     let name = engine.kind.name();
-    ToolError::unavailable(format!("the search engine {name} needs a `{what}`, and none is configured")).hint(format!(
-        "set `{what}` ({such_as}) under [search] in your own config, or `engine = \"duckduckgo\"`, which needs nothing"
+    let message = format!("the search engine {name} needs a `{what}`, which is not configured");
+    ToolError::unavailable(message).hint(format!(
+        "set `{what}` ({such_as}) under [search] in your own config, or use `engine = \"duckduckgo\"`, which needs no configuration"
     ))
 }
 
-/// What it answers.
+/// Parses the response of an engine.
 ///
 /// # Errors
-/// Of kind `unavailable` when it refuses, `network` when the answer is not in its words.
+/// `unavailable` when the engine refuses, `network` when the response has an unknown form.
 pub(super) fn results(
     kind: EngineKind,
     response: &Response,
-    query: &Query,
-) -> Result<Vec<Hit>, ToolError> {
+    query: &EngineQuery,
+) -> Result<Vec<SearchHit>, ToolError> {
     check(kind, response)?;
     let hits = match kind {
-        EngineKind::DuckDuckGo => listed(response)?,
-        _ => told(kind, response)?,
+        EngineKind::DuckDuckGo => parse_page(response)?,
+        _ => parse_json(kind, response)?,
     };
     let hosts = query.hosts();
-    let is_wanted = |hit: &Hit| {
+    let is_wanted = |hit: &SearchHit| {
         let found = super::parsed(&hit.url).and_then(|url| url.host_str().map(str::to_owned));
         let is_of = |host: &String| {
             found
@@ -176,47 +183,48 @@ fn check(kind: EngineKind, response: &Response) -> Result<(), ToolError> {
     let (name, status) = (kind.name(), response.status);
     let hint = match (kind, status) {
         (EngineKind::DuckDuckGo, 202 | 403 | 418 | 429) => {
-            "it takes us for a robot; wait, or configure another engine under [search]"
+            "it takes haft for a robot; wait, or configure another engine under [search]"
         }
         (_, 200..300) => return Ok(()),
         (EngineKind::SearXng, 403) => {
-            "let the instance answer in JSON: `formats` under `search` in its settings"
+            "enable JSON responses in the instance: `formats` under `search` in its settings"
         }
         (_, 401 | 403) => "check the key: the secret that `key` under [search] names",
         (_, 402 | 429 | 432 | 433) => {
-            "its limit is reached; wait, or configure another engine under [search]"
+            "its rate limit is reached; wait, or configure another engine under [search]"
         }
         _ => "try again later, or configure another engine under [search]",
     };
-    Err(ToolError::unavailable(format!("the search engine {name} answers {status}")).hint(hint))
+    Err(ToolError::unavailable(format!("the search engine {name} failed (status {status})"))
+        .hint(hint))
 }
 
-fn strange(kind: EngineKind) -> ToolError {
+fn unknown_form(kind: EngineKind) -> ToolError {
     ToolError::new(
         ErrorKind::Network,
-        format!("the answer of the search engine {} cannot be understood", kind.name()),
+        format!("cannot parse the response of the search engine {}", kind.name()),
     )
     .hint("check `url` under [search], or configure another engine there")
 }
 
-/// The engines that answer in JSON differ in a few names.
-fn told(kind: EngineKind, response: &Response) -> Result<Vec<Hit>, ToolError> {
-    let answer: Value = serde_json::from_slice(&response.body).map_err(|_| strange(kind))?;
-    let place = if kind == EngineKind::Brave { "/web/results" } else { "/results" };
-    let results = match answer.pointer(place) {
-        Some(results) => results.as_array().ok_or_else(|| strange(kind))?,
-        // Brave leaves out what it has nothing for.
+/// Parses a JSON response. The engines differ only in a few names.
+fn parse_json(kind: EngineKind, response: &Response) -> Result<Vec<SearchHit>, ToolError> {
+    let answer: Value = serde_json::from_slice(&response.body).map_err(|_| unknown_form(kind))?;
+    let pointer = if kind == EngineKind::Brave { "/web/results" } else { "/results" };
+    let results = match answer.pointer(pointer) {
+        Some(results) => results.as_array().ok_or_else(|| unknown_form(kind))?,
+        // Brave leaves out an empty list.
         None if kind == EngineKind::Brave && answer.is_object() => return Ok(Vec::new()),
-        None => return Err(strange(kind)),
+        None => return Err(unknown_form(kind)),
     };
     Ok(results.iter().filter_map(|result| hit(kind, result)).collect())
 }
 
-fn hit(kind: EngineKind, result: &Value) -> Option<Hit> {
+fn hit(kind: EngineKind, result: &Value) -> Option<SearchHit> {
     let read = |text: &str| match kind {
-        // What looks like a mark in these is a part of the text.
+        // The texts of these engines are not HTML.
         EngineKind::Tavily | EngineKind::Exa => {
-            one_line(text).chars().take(LONGEST_EXCERPT).collect()
+            one_line(text).chars().take(MAX_EXCERPT_CHARS).collect()
         }
         _ => plain(text),
     };
@@ -235,32 +243,33 @@ fn hit(kind: EngineKind, result: &Value) -> Option<Hit> {
         ["publishedDate", "published_date", "page_age", "age"].into_iter().find_map(text);
     let url = result["url"].as_str()?.to_owned();
     let title = text("title").unwrap_or_else(|| url.clone());
-    Some(Hit { title, url, excerpt: excerpt.unwrap_or_default(), published })
+    Some(SearchHit { title, url, excerpt: excerpt.unwrap_or_default(), published })
 }
 
-/// Engines mark the words that fit, as HTML.
+/// Removes the HTML with which engines mark matching words.
 fn plain(text: &str) -> String {
-    let page = Page::parse(text);
-    let text = one_line(&page.text(Id::ROOT));
-    text.chars().take(LONGEST_EXCERPT).collect()
+    let page = HtmlPage::parse(text);
+    let text = one_line(&page.text(NodeId::ROOT));
+    text.chars().take(MAX_EXCERPT_CHARS).collect()
 }
 
-/// DuckDuckGo's page: a link with the class `result__a` for each result, and its words in `result__snippet`.
-fn listed(response: &Response) -> Result<Vec<Hit>, ToolError> {
+/// Parses DuckDuckGo's page: each result is a link with the class `result__a`, its excerpt has the
+/// class `result__snippet`.
+fn parse_page(response: &Response) -> Result<Vec<SearchHit>, ToolError> {
     let html = String::from_utf8_lossy(&response.body);
-    let page = Page::parse(&html);
-    let has = |id: Id, class: &str| {
+    let page = HtmlPage::parse(&html);
+    let has = |id: NodeId, class: &str| {
         page.attribute(id, "class")
             .is_some_and(|own| own.split_whitespace().any(|word| word == class))
     };
-    let mut hits: Vec<Hit> = Vec::new();
+    let mut hits: Vec<SearchHit> = Vec::new();
     let mut is_known = false;
     for id in page.ids().filter(|id| page.tag(*id).is_some()) {
         is_known |= has(id, "results") || has(id, "no-results") || has(id, "result");
         let above = || std::iter::successors(page.parent(id), |id| page.parent(*id));
         if has(id, "result__a") && !above().any(|id| has(id, "result--ad")) {
             let address = page.attribute(id, "href").and_then(behind_redirect);
-            hits.extend(address.map(|url| Hit {
+            hits.extend(address.map(|url| SearchHit {
                 title: one_line(&page.text(id)),
                 url,
                 excerpt: String::new(),
@@ -270,22 +279,23 @@ fn listed(response: &Response) -> Result<Vec<Hit>, ToolError> {
             && !above().any(|id| has(id, "result--ad"))
             && let Some(last) = hits.last_mut().filter(|last| last.excerpt.is_empty())
         {
-            last.excerpt = one_line(&page.text(id)).chars().take(LONGEST_EXCERPT).collect();
+            last.excerpt = one_line(&page.text(id)).chars().take(MAX_EXCERPT_CHARS).collect();
         }
     }
     if hits.is_empty()
         && page.ids().any(|id| page.tag(id) == Some(Tag::Form) && has(id, "challenge-form"))
     {
-        return Err(ToolError::unavailable("the search engine duckduckgo wants to see a person")
+        return Err(ToolError::unavailable("the search engine duckduckgo asks for a captcha")
             .hint("wait, or configure another engine under [search]"));
     }
     if hits.is_empty() && !is_known {
-        return Err(strange(EngineKind::DuckDuckGo));
+        return Err(unknown_form(EngineKind::DuckDuckGo));
     }
     Ok(hits)
 }
 
-/// Its links go through a page of its own that has the address in `uddg`.
+/// Returns the target of a DuckDuckGo link, which goes through a redirect page with the address in
+/// `uddg`.
 fn behind_redirect(href: &str) -> Option<String> {
     let base = Url::parse("https://duckduckgo.com/").ok()?;
     let url = base.join(href).ok()?;
@@ -308,9 +318,9 @@ mod tests {
         SearchEngine { kind, url: None, key: Some("KEY".to_owned()) }
     }
 
-    fn query(domains: &[&str]) -> Query {
+    fn query(domains: &[&str]) -> EngineQuery {
         let domains = domains.iter().map(|domain| (*domain).to_owned()).collect();
-        Query::new("a & b", 3, domains)
+        EngineQuery::new("a & b", 3, domains)
     }
 
     fn answer(status: u16, body: &str) -> Response {
@@ -318,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn each_engine_is_asked_in_its_words() {
+    fn each_engine_gets_its_own_request() {
         let ask = |kind: EngineKind, domains: &[&str]| {
             let engine = SearchEngine {
                 url: (kind == EngineKind::SearXng).then(|| "http://s.test/x/".to_owned()),
@@ -349,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_configured_is_named() {
+    fn a_missing_setting_is_named() {
         for (kind, what) in [
             (EngineKind::SearXng, "`url`"),
             (EngineKind::Brave, "`key`"),
@@ -368,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_to_do() {
+    fn refusals_have_a_next_step() {
         for (kind, status, part) in [
             (EngineKind::Brave, 401, "key"),
             (EngineKind::Tavily, 429, "limit"),
@@ -383,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_mark_stays_where_texts_have_none() {
+    fn markup_is_kept_where_the_texts_are_not_html() {
         let body = r#"{"results": [{"url": "https://a.test/", "title": "Vec<String> &amp; <b>",
             "content": "use Vec<String>", "highlights": ["use Vec<String>"]}]}"#;
         for (kind, title) in [
@@ -399,10 +409,10 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_looked_for_refer_to_no_secret() {
+    fn searched_words_refer_to_no_secret() {
         for kind in [EngineKind::DuckDuckGo, EngineKind::Brave, EngineKind::Tavily, EngineKind::Exa]
         {
-            let query = Query::new("what is secret:KEY", 3, vec!["secret:KEY".to_owned()]);
+            let query = EngineQuery::new("what is secret:KEY", 3, vec!["secret:KEY".to_owned()]);
             let request = request(&engine(kind), &query).expect("a request");
             let asked = format!("{} {}", request.url, String::from_utf8_lossy(&request.body));
             let asked = asked.replace("%3A", ":");
@@ -411,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_other_words_are_told() {
+    fn a_response_of_unknown_form_is_an_error() {
         for kind in [
             EngineKind::Brave,
             EngineKind::Tavily,
@@ -425,7 +435,7 @@ mod tests {
                 "<html><p>Welcome to the hotel's network</p>",
                 "{\"results\": 7, \"web\": {\"results\": 7}}",
             ] {
-                let error = results(kind, &answer(200, body), &query(&[])).expect_err("strange");
+                let error = results(kind, &answer(200, body), &query(&[])).expect_err("unknown");
                 assert_eq!(error.kind(), ErrorKind::Network, "{kind:?} {body}");
             }
         }

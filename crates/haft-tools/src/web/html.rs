@@ -1,26 +1,27 @@
-//! HTML as a tree, leniently: whatever a page is made of becomes one, in time and memory that grow with its length alone.
-//! html5gum finds the tags and decodes the entities, as the HTML standard says. The tree is our own: dom_smoothie's article
-//! of a page of 5 MB took 600 ms here, this tree takes 85 ms. What is nested wrongly is put right by simpler rules than a
-//! browser's, which is enough to read it.
+//! Parses HTML leniently into a tree. Every input becomes a tree, in time and memory proportional
+//! to its length. html5gum finds the tags and decodes the entities according to the HTML standard.
+//! The tree is built here: for a page of 5 MB dom_smoothie took 600 ms, this tree takes 85 ms. The
+//! rules for wrong nesting are simpler than a browser's, which is enough for reading.
 
 mod events;
 mod tag;
 
 pub(crate) use self::tag::Tag;
 
-/// Deeper than this nothing is nested: what would be lies beside. Who reads the tree may go down on the stack.
-pub(crate) const DEEPEST: usize = 200;
+/// Maximum depth. Deeper elements become siblings, so that readers of the tree may recurse.
+pub(crate) const MAX_DEPTH: usize = 200;
 
-/// Pages of 5 MB that people read have fewer, at 28 bytes each. From there on only the words count, in one piece.
-const MOST_NODES: usize = 700_000;
-/// From there on they are passed over.
-const MOST_ATTRIBUTES: usize = 300_000;
+/// Maximum number of nodes, at 28 bytes each; real pages of 5 MB have fewer. All further text
+/// becomes one node.
+const MAX_NODES: usize = 700_000;
+/// Maximum number of attributes; further ones are dropped.
+const MAX_ATTRIBUTES: usize = 300_000;
 
-/// A place in the tree.
+/// The index of a node in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Id(u32);
+pub(crate) struct NodeId(u32);
 
-impl Id {
+impl NodeId {
     pub(crate) const ROOT: Self = Self(0);
     const NONE: Self = Self(u32::MAX);
 
@@ -34,55 +35,56 @@ impl Id {
 }
 
 #[derive(Debug)]
-pub(crate) enum Kind<'a> {
+pub(crate) enum NodeKind<'a> {
     Element(Tag),
     Text(&'a str),
 }
 
 #[derive(Debug)]
-struct Node {
-    parent: Id,
-    first: Id,
-    last: Id,
-    next: Id,
-    /// An element's attributes among all of the page, or where a text is in the page's text.
+struct HtmlNode {
+    parent: NodeId,
+    first: NodeId,
+    last: NodeId,
+    next: NodeId,
+    /// Range of the element's attributes, or range of the text in the page's text.
     range: (u32, u32),
-    /// None for text.
+    /// `None` for text.
     tag: Option<Tag>,
 }
 
-/// An attribute that somebody may ask for.
+/// An attribute that other modules read.
 #[derive(Debug)]
 struct Attribute {
     name: &'static str,
-    /// Where its value is in the page's text.
+    /// Range of the value in the page's text.
     value: (u32, u32),
 }
 
-/// A page.
+/// A parsed page.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct HtmlPage {
     /// All texts and attribute values, decoded.
     text: String,
-    nodes: Vec<Node>,
+    nodes: Vec<HtmlNode>,
     attributes: Vec<Attribute>,
 }
 
-impl Page {
+impl HtmlPage {
     pub(crate) fn parse(html: &str) -> Self {
         let nodes = Vec::with_capacity(html.len() / 40);
         let text = String::with_capacity(html.len());
         let mut page = Self { text, nodes, attributes: Vec::new() };
-        page.push(Id::NONE, Some(Tag::Html), (0, 0));
-        let mut builder = Builder { page, open: vec![(Id::ROOT, Tag::Html)], paragraphs: 0 };
+        page.push(NodeId::NONE, Some(Tag::Html), (0, 0));
+        let mut builder =
+            HtmlBuilder { page, open: vec![(NodeId::ROOT, Tag::Html)], paragraphs: 0 };
         events::read(html, &mut builder);
         builder.page
     }
 
-    fn push(&mut self, parent: Id, tag: Option<Tag>, range: (u32, u32)) -> Id {
-        let id = Id(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX - 1));
-        let none = Id::NONE;
-        self.nodes.push(Node { tag, parent, first: none, last: none, next: none, range });
+    fn push(&mut self, parent: NodeId, tag: Option<Tag>, range: (u32, u32)) -> NodeId {
+        let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX - 1));
+        let none = NodeId::NONE;
+        self.nodes.push(HtmlNode { tag, parent, first: none, last: none, next: none, range });
         if let Some(parent) = parent.some() {
             let before = std::mem::replace(&mut self.nodes[parent.index()].last, id);
             match before.some() {
@@ -93,7 +95,7 @@ impl Page {
         id
     }
 
-    /// Adds to the page's text. Returns where it is.
+    /// Appends to the page's text and returns the range.
     fn keep(&mut self, text: &str) -> (u32, u32) {
         let end = |kept: &str| u32::try_from(kept.len()).unwrap_or(u32::MAX);
         let start = end(&self.text);
@@ -109,34 +111,34 @@ impl Page {
         self.nodes.len()
     }
 
-    /// Every node; each comes after its parent.
-    pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = Id> + use<> {
-        (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(Id)
+    /// Returns every node; parents come before their children.
+    pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+        (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(NodeId)
     }
 
-    pub(crate) fn kind(&self, id: Id) -> Kind<'_> {
+    pub(crate) fn kind(&self, id: NodeId) -> NodeKind<'_> {
         let node = &self.nodes[id.index()];
-        node.tag.map_or_else(|| Kind::Text(self.kept(node.range)), Kind::Element)
+        node.tag.map_or_else(|| NodeKind::Text(self.kept(node.range)), NodeKind::Element)
     }
 
-    /// What element it is; none for text.
-    pub(crate) fn tag(&self, id: Id) -> Option<Tag> {
+    /// Returns the tag of an element, `None` for text.
+    pub(crate) fn tag(&self, id: NodeId) -> Option<Tag> {
         self.nodes[id.index()].tag
     }
 
-    pub(crate) fn parent(&self, id: Id) -> Option<Id> {
+    pub(crate) fn parent(&self, id: NodeId) -> Option<NodeId> {
         self.nodes[id.index()].parent.some()
     }
 
-    pub(crate) fn children(&self, id: Id) -> impl Iterator<Item = Id> + '_ {
+    pub(crate) fn children(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         std::iter::successors(self.nodes[id.index()].first.some(), |child| {
             self.nodes[child.index()].next.some()
         })
     }
 
-    /// Everything below, in order.
-    pub(crate) fn below(&self, top: Id) -> impl Iterator<Item = Id> + '_ {
-        let after = move |id: Id| {
+    /// Returns all descendants of a node, in document order.
+    pub(crate) fn below(&self, top: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let after = move |id: NodeId| {
             let mut up = id;
             while up != top {
                 if let Some(next) = self.nodes[up.index()].next.some() {
@@ -151,7 +153,7 @@ impl Page {
         })
     }
 
-    pub(crate) fn attribute(&self, id: Id, name: &str) -> Option<&str> {
+    pub(crate) fn attribute(&self, id: NodeId, name: &str) -> Option<&str> {
         self.tag(id)?;
         let (start, end) = self.nodes[id.index()].range;
         let own = self.attributes.get(start as usize..end as usize)?;
@@ -160,39 +162,39 @@ impl Page {
             .map(|attribute| self.kept(attribute.value))
     }
 
-    /// All text below, as it is.
-    pub(crate) fn text(&self, id: Id) -> String {
+    /// Returns the text of all descendants, unchanged.
+    pub(crate) fn text(&self, id: NodeId) -> String {
         let mut text = String::new();
         for below in self.below(id) {
-            if let Kind::Text(piece) = self.kind(below) {
+            if let NodeKind::Text(piece) = self.kind(below) {
                 text.push_str(piece);
             }
         }
         text
     }
 
-    /// The first of its kind on the page.
-    pub(crate) fn first(&self, tag: Tag) -> Option<Id> {
+    /// Returns the first element with this tag.
+    pub(crate) fn first(&self, tag: Tag) -> Option<NodeId> {
         self.ids().find(|id| self.tag(*id) == Some(tag))
     }
 }
 
-struct Builder {
-    page: Page,
-    /// What is open, the innermost last.
-    open: Vec<(Id, Tag)>,
-    /// So many of it are paragraphs. Mostly none is, and a block need not look for one to close.
+struct HtmlBuilder {
+    page: HtmlPage,
+    /// The open elements, innermost last.
+    open: Vec<(NodeId, Tag)>,
+    /// Number of open paragraphs. It is usually 0, which saves searching for one to close.
     paragraphs: usize,
 }
 
-impl Builder {
-    /// Only words are taken from now on.
+impl HtmlBuilder {
+    /// Returns true if no more elements are added, only text.
     fn is_full(&self) -> bool {
-        self.page.nodes.len() >= MOST_NODES
+        self.page.nodes.len() >= MAX_NODES
     }
 
-    fn top(&self) -> Id {
-        self.open.last().map_or(Id::ROOT, |(id, _)| *id)
+    fn top(&self) -> NodeId {
+        self.open.last().map_or(NodeId::ROOT, |(id, _)| *id)
     }
 
     fn text(&mut self, text: &str) {
@@ -200,7 +202,7 @@ impl Builder {
         if self.is_full() {
             (_, end) = self.page.keep(" ");
         }
-        let has_rest = self.page.nodes.len() > MOST_NODES;
+        let has_rest = self.page.nodes.len() > MAX_NODES;
         match self.page.nodes.last_mut().filter(|_| has_rest) {
             Some(rest) => rest.range.1 = end,
             None => {
@@ -221,13 +223,13 @@ impl Builder {
         let top = self.top();
         let id = self.page.push(top, Some(tag), attributes);
         let is_whole = tag.is_void() || (is_closed && tag == Tag::Other);
-        if !is_whole && self.open.len() < DEEPEST {
+        if !is_whole && self.open.len() < MAX_DEPTH {
             self.open.push((id, tag));
             self.paragraphs += usize::from(tag == Tag::P);
         }
     }
 
-    /// Closes what its author left open because everybody knows where it ends.
+    /// Closes elements whose end tag the author may leave out.
     fn close_implied(&mut self, tag: Tag) {
         use Tag::{
             A, Body, Dd, Dl, Dt, Head, Li, Menu, Ol, Option, P, Select, Table, Tbody, Td, Tfoot,
@@ -254,20 +256,21 @@ impl Builder {
         }
     }
 
-    /// Closes the innermost of these with all that is open in it, unless one of those lies around it.
-    fn close_up_to(&mut self, these: &[Tag], walls: &[Tag]) {
+    /// Closes the innermost of `these` with everything open in it, unless one of `boundaries` is
+    /// closer.
+    fn close_up_to(&mut self, these: &[Tag], boundaries: &[Tag]) {
         for at in (1..self.open.len()).rev() {
             let (_, tag) = self.open[at];
             if these.contains(&tag) {
                 return self.close(at);
             }
-            if walls.contains(&tag) {
+            if boundaries.contains(&tag) {
                 return;
             }
         }
     }
 
-    /// This one and all that is open in it.
+    /// Closes an open element and everything open in it.
     fn close(&mut self, at: usize) {
         let closed = self.open.drain(at..).filter(|(_, tag)| *tag == Tag::P).count();
         self.paragraphs -= closed;
@@ -285,14 +288,14 @@ impl Builder {
         for at in (1..self.open.len()).rev() {
             let (_, open) = self.open[at];
             if open == tag {
-                // What opened inside and ends later goes on; only this one is over.
+                // Elements that were opened inside stay open; only this one is closed.
                 if is_formatting && crosses_block {
                     self.open.remove(at);
                     return;
                 }
                 return self.close(at);
             }
-            // The end of something outside does not end a table cell.
+            // The end tag of an outer element does not end a table cell.
             if matches!(open, Tag::Td | Tag::Th | Tag::Table) && !tag.is_of_tables() {
                 return;
             }
@@ -309,12 +312,12 @@ mod tests {
 
     use super::*;
 
-    /// The tree in brackets.
-    fn shown(page: &Page, id: Id, out: &mut String) {
+    /// Writes the tree in brackets.
+    fn shown(page: &HtmlPage, id: NodeId, out: &mut String) {
         for child in page.children(id) {
             match page.kind(child) {
-                Kind::Text(text) => write!(out, "{text:?}").expect("a text takes text"),
-                Kind::Element(tag) => {
+                NodeKind::Text(text) => write!(out, "{text:?}").expect("a text takes text"),
+                NodeKind::Element(tag) => {
                     write!(out, "{tag:?}(").expect("a text takes text");
                     shown(page, child, out);
                     out.push(')');
@@ -326,12 +329,12 @@ mod tests {
     #[track_caller]
     fn check(html: &str, expected: &str) {
         let mut out = String::new();
-        shown(&Page::parse(html), Id::ROOT, &mut out);
+        shown(&HtmlPage::parse(html), NodeId::ROOT, &mut out);
         assert_eq!(out, expected, "{html}");
     }
 
     #[test]
-    fn what_is_left_open_ends_where_everybody_knows() {
+    fn omitted_end_tags_are_implied() {
         check("<p>a<p>b", r#"P("a")P("b")"#);
         check(
             "<ul><li>a<li>b<ul><li>c</ul><li>d</ul>e",
@@ -345,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_nesting_keeps_what_lies_around() {
+    fn wrong_nesting_keeps_the_outer_elements() {
         check("<div><b>a<p>b</b>c</p>d</div>e", r#"Div(B("a"P("b""c"))"d")"e""#);
         check("<table><tr><td>a</div>b</td></tr></table>", r#"Table(Tr(Td("a""b")))"#);
         check("a</p></b></nothing>b", r#""a""b""#);
@@ -354,7 +357,7 @@ mod tests {
 
     #[test]
     fn attributes_are_found() {
-        let page = Page::parse("<a HREF=\"x?a=1&amp;b\" class='c d' onclick=1 id=q>t</a>");
+        let page = HtmlPage::parse("<a HREF=\"x?a=1&amp;b\" class='c d' onclick=1 id=q>t</a>");
         let link = page.first(Tag::A).expect("a link");
         assert_eq!(page.attribute(link, "href"), Some("x?a=1&b"));
         assert_eq!(page.attribute(link, "class"), Some("c d"));
@@ -363,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_come_by_name_and_number() {
+    fn entities_are_decoded_by_name_and_number() {
         for (html, expected) in [
             ("a &amp; b &lt;c&gt; &quot;d&quot; &apos;", "a & b <c> \"d\" '"),
             ("&eacute;&#233;&#xE9;&#Xe9", "\u{e9}\u{e9}\u{e9}\u{e9}"),
@@ -373,16 +376,16 @@ mod tests {
             ("&amp;amp;", "&amp;"),
             ("plain", "plain"),
         ] {
-            assert_eq!(Page::parse(html).text(Id::ROOT), expected);
+            assert_eq!(HtmlPage::parse(html).text(NodeId::ROOT), expected);
         }
         // In a query, `&copy=1` is a parameter.
-        let page = Page::parse("<a href='?a=1&copy=2&b=3'>");
+        let page = HtmlPage::parse("<a href='?a=1&copy=2&b=3'>");
         let link = page.first(Tag::A).expect("a link");
         assert_eq!(page.attribute(link, "href"), Some("?a=1&copy=2&b=3"));
     }
 
     #[test]
-    fn what_is_no_html_is_text_or_nothing() {
+    fn content_that_is_not_html_is_text_or_dropped() {
         check("<![CDATA[a <b> &amp;]]>c", r#""a <b> &amp;c""#);
         check("<xmp>a <b> &amp;</xmp>c", r#"Xmp("a <b> &amp;")"c""#);
         check("<title>a <b> &amp;</title>c", r#"Title("a <b> &")"c""#);
@@ -390,43 +393,43 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_too_deep() {
+    fn the_depth_is_limited() {
         let deep = "<div>".repeat(100_000) + "x";
-        let page = Page::parse(&deep);
-        let depth = |mut id: Id| {
+        let page = HtmlPage::parse(&deep);
+        let depth = |mut id: NodeId| {
             let mut depth = 0;
             while let Some(parent) = page.parent(id) {
                 (id, depth) = (parent, depth + 1);
             }
             depth
         };
-        assert!(page.ids().map(depth).max() <= Some(DEEPEST));
-        assert_eq!(page.text(Id::ROOT), "x");
+        assert!(page.ids().map(depth).max() <= Some(MAX_DEPTH));
+        assert_eq!(page.text(NodeId::ROOT), "x");
     }
 
     #[test]
-    fn too_many_nodes_are_words_without_marks() {
-        let many = "<p>a</p>".repeat(MOST_NODES) + "<h1 id=x>the end</h1>";
-        let page = Page::parse(&many);
-        assert!(page.len() <= MOST_NODES + 1, "{}", page.len());
-        assert!(page.text(Id::ROOT).ends_with("a a the end "));
+    fn beyond_the_node_limit_only_text_is_kept() {
+        let many = "<p>a</p>".repeat(MAX_NODES) + "<h1 id=x>the end</h1>";
+        let page = HtmlPage::parse(&many);
+        assert!(page.len() <= MAX_NODES + 1, "{}", page.len());
+        assert!(page.text(NodeId::ROOT).ends_with("a a the end "));
         assert_eq!(page.first(Tag::H1), None);
-        let many = format!("<a {}>x", "id ".repeat(MOST_ATTRIBUTES * 2));
-        let page = Page::parse(&many);
-        assert!(page.attributes.len() <= MOST_ATTRIBUTES);
+        let many = format!("<a {}>x", "id ".repeat(MAX_ATTRIBUTES * 2));
+        let page = HtmlPage::parse(&many);
+        assert!(page.attributes.len() <= MAX_ATTRIBUTES);
     }
 
     proptest! {
         #[test]
         fn any_text_is_a_page(html in "(<|>|/|!|-|\\?|=|\"|'|&|;|#|x|a|p|li|td|table|script|title|style|b|div|[ \\n\\PC]){0,60}") {
-            let page = Page::parse(&html);
+            let page = HtmlPage::parse(&html);
             prop_assert!(page.len() >= 1);
-            prop_assert_eq!(page.below(Id::ROOT).count() + 1, page.len());
+            prop_assert_eq!(page.below(NodeId::ROOT).count() + 1, page.len());
         }
 
         #[test]
         fn text_without_marks_stays(text in "[a-zA-Z0-9 .,\\n\u{e4}\u{4e16}]{0,60}") {
-            prop_assert_eq!(Page::parse(&text).text(Id::ROOT), text);
+            prop_assert_eq!(HtmlPage::parse(&text).text(NodeId::ROOT), text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `http_request`: a service, asked as its documentation says.
+//! `http_request`: sends a request to a service.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,17 +12,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{accesses, charset, checked, fence};
-use crate::text::encoding::{Form, SAMPLE};
+use super::{accesses, charset, checked, untrusted};
+use crate::text::encoding::{SAMPLE, TextEncoding};
 
-const MOST_SECONDS: u64 = 120;
-/// So many headers are shown, and so much of each.
-const MOST_HEADERS: usize = 50;
-const LONGEST_HEADER: usize = 500;
-/// What is no text is shown as base64 up to this.
-const MOST_BASE64: usize = 32 << 10;
+const MAX_SECONDS: u64 = 120;
+/// Maximum number of headers shown.
+const MAX_HEADERS: usize = 50;
+/// Maximum length of a header value shown.
+const MAX_HEADER_CHARS: usize = 500;
+/// Maximum number of bytes of a binary body shown as base64.
+const MAX_BASE64_BYTES: usize = 32 << 10;
 
-/// What to send.
+/// The request.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({
@@ -32,35 +33,35 @@ const MOST_BASE64: usize = 32 << 10;
     "json_body": { "name": "new" },
 }))]
 pub struct HttpRequest {
-    /// The whole address, with http or https.
+    /// The complete address, with http or https.
     #[schemars(length(min = 1), extend("x-aliases" = ["uri", "address"]))]
     pub url: String,
     /// The method.
     #[serde(default)]
     #[schemars(extend("x-short" = "X"))]
-    pub method: Method,
-    /// Headers by name. Host, lengths and packing are the client's own.
+    pub method: HttpMethod,
+    /// Headers by name. The client sets Host, lengths and encodings itself.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// A body of text.
+    /// A text body.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["data", "content"]))]
     #[schemars(extend("x-short" = "d"))]
     pub body: Option<String>,
-    /// A body of JSON, instead of `body`.
+    /// A JSON body, instead of `body`.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["json"]))]
     pub json_body: Option<Map<String, Value>>,
-    /// How long it may take, in seconds; as configured (usually 30) when left out.
+    /// Timeout in seconds. Default: the configured one (usually 30).
     #[serde(default)]
-    #[schemars(range(min = 1, max = MOST_SECONDS), extend("x-aliases" = ["timeout"]))]
+    #[schemars(range(min = 1, max = MAX_SECONDS), extend("x-aliases" = ["timeout"]))]
     pub timeout_secs: Option<u64>,
 }
 
-/// What is done.
+/// The method of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Method {
+pub enum HttpMethod {
     #[default]
     Get,
     Head,
@@ -71,7 +72,7 @@ pub enum Method {
     Options,
 }
 
-impl Method {
+impl HttpMethod {
     fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -85,23 +86,23 @@ impl Method {
     }
 }
 
-/// What came back. The body is the content of the answer.
+/// The response. The body is the content of the result.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct HttpAnswer {
-    /// The status, `200`.
+    /// The status, for example `200`.
     pub status: u16,
-    /// Where it came from at last.
+    /// The final address, after redirects.
     pub url: String,
-    /// The headers that came along; those that say who somebody is have no values.
+    /// The response headers. Values of headers with credentials are redacted.
     #[schemars(extend("x-in-content" = true))]
-    pub headers: Vec<Header>,
-    /// In bytes, unpacked.
+    pub headers: Vec<ShownHeader>,
+    /// Size of the decompressed body in bytes.
     pub bytes: usize,
     /// The body, if it is JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-in-content" = true))]
     pub json: Option<Value>,
-    /// The body is shown as base64, because it is no text.
+    /// True if the body is not text and is shown as base64.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_base64: bool,
     #[serde(skip)]
@@ -110,12 +111,12 @@ pub struct HttpAnswer {
     method: &'static str,
 }
 
-/// One header.
+/// A response header.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Header {
-    /// In lower case.
+pub struct ShownHeader {
+    /// Name in lower case.
     pub name: String,
-    /// As it was sent, or `[redacted]`.
+    /// Value as sent, or `[redacted]`.
     pub value: String,
 }
 
@@ -125,11 +126,11 @@ impl Output for HttpAnswer {
             self.headers.iter().map(|header| format!("{}: {}\n", header.name, header.value));
         let inside = format!("{}\n{}", headers.collect::<String>(), self.body);
         let what = if self.is_base64 { ", as base64" } else { "" };
-        let said = format!(
+        let status = format!(
             "{} {}: status {}, {} bytes{what}",
             self.method, self.url, self.status, self.bytes
         );
-        format!("{said}\n{}", fence::fenced(&self.url, &inside))
+        format!("{status}\n{}", untrusted::marked(&self.url, &inside))
     }
 
     fn title(&self) -> Option<String> {
@@ -150,12 +151,12 @@ pub async fn http_request(
     tokio::select! {
         response = net.send(request) => Ok(answer(response?, method)),
         () = cancel.cancelled() => {
-            Err(ToolError::new(ErrorKind::Cancelled, format!("asking {url} was called off")))
+            Err(ToolError::new(ErrorKind::Cancelled, format!("the request to {url} was cancelled")))
         }
     }
 }
 
-/// The address, and each secret that would be sent there.
+/// Returns the accesses of a call: the address, and each secret that would be sent there.
 fn touched(input: &HttpRequest) -> Vec<Access> {
     let secrets = request(input.clone()).map(|request| request.secrets()).unwrap_or_default();
     accesses(&input.url).into_iter().chain(secrets).collect()
@@ -166,8 +167,8 @@ fn request(input: HttpRequest) -> Result<Request, ToolError> {
     let mut headers: Vec<(String, String)> = input.headers.into_iter().collect();
     let (body, kind) = match (input.body, input.json_body) {
         (Some(_), Some(_)) => {
-            return Err(ToolError::input("body and json_body: only one of them can be sent")
-                .hint("leave one out"));
+            return Err(ToolError::input("body and json_body: only one can be sent")
+                .hint("leave out one of them"));
         }
         (Some(text), None) => {
             let is_json = serde_json::from_str::<Value>(&text)
@@ -198,17 +199,13 @@ fn request(input: HttpRequest) -> Result<Request, ToolError> {
 
 fn answer(response: Response, method: &'static str) -> HttpAnswer {
     let mime = super::mime(&response);
-    let headers = response
-        .headers
-        .iter()
-        .take(MOST_HEADERS)
-        .map(|(name, value)| shown(name, value))
-        .collect();
+    let headers =
+        response.headers.iter().take(MAX_HEADERS).map(|(name, value)| shown(name, value)).collect();
     let bytes = response.body.len();
     let beginning = response.body.get(..SAMPLE).unwrap_or(&response.body);
     let is_text = response.body.is_empty()
         || super::is_text(&mime)
-        || Form::sniff(beginning, false).is_some();
+        || TextEncoding::sniff(beginning, false).is_some();
     let mut answer = HttpAnswer {
         status: response.status,
         url: response.url.clone(),
@@ -225,32 +222,33 @@ fn answer(response: Response, method: &'static str) -> HttpAnswer {
         let may_be_json = mime.contains("json") || answer.body.trim_start().starts_with(['{', '[']);
         answer.json = may_be_json.then(|| serde_json::from_str(&answer.body).ok()).flatten();
     } else {
-        let part = response.body.get(..MOST_BASE64).unwrap_or(&response.body);
+        let part = response.body.get(..MAX_BASE64_BYTES).unwrap_or(&response.body);
         answer.body = STANDARD.encode(part);
         if part.len() < bytes {
-            answer.body.push_str(&format!("\n[the first {MOST_BASE64} of {bytes} bytes]"));
+            answer.body.push_str(&format!("\n[the first {MAX_BASE64_BYTES} of {bytes} bytes]"));
         }
     }
     answer
 }
 
-/// Names whose values let somebody act in another's name.
-const PERSONAL: [&str; 6] = ["cookie", "authorization", "token", "api-key", "apikey", "secret"];
+/// Parts of header names whose values are credentials.
+const CREDENTIAL_NAMES: [&str; 6] =
+    ["cookie", "authorization", "token", "api-key", "apikey", "secret"];
 
-fn shown(name: &str, value: &str) -> Header {
-    let is_personal = PERSONAL.iter().any(|part| name.contains(part));
-    let mut value: String = match is_personal {
+fn shown(name: &str, value: &str) -> ShownHeader {
+    let is_credential = CREDENTIAL_NAMES.iter().any(|part| name.contains(part));
+    let mut value: String = match is_credential {
         true => "[redacted]".to_owned(),
         false => value
             .chars()
-            .take(LONGEST_HEADER)
+            .take(MAX_HEADER_CHARS)
             .map(|c| if c.is_control() { ' ' } else { c })
             .collect(),
     };
-    if value.len() >= LONGEST_HEADER {
+    if value.len() >= MAX_HEADER_CHARS {
         value.push('\u{2026}');
     }
-    Header { name: name.to_owned(), value }
+    ShownHeader { name: name.to_owned(), value }
 }
 
 #[cfg(test)]
@@ -262,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_says_what_it_is_unless_a_header_does() {
+    fn a_content_type_is_added_unless_a_header_has_it() {
         for (given, kind) in [
             (json!({"url": "https://a.test", "body": "plain"}), Some("text/plain; charset=utf-8")),
             (json!({"url": "https://a.test", "body": "{\"a\": 1}"}), Some("application/json")),
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn each_secret_is_named_with_the_host_that_it_goes_to() {
+    fn each_secret_is_listed_with_its_host() {
         let sent = |name: &str| Access::SendSecret {
             name: name.to_owned(),
             host: "a.test".to_owned(),
@@ -312,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_shown_by_what_they_are() {
+    fn bodies_are_shown_by_their_content_type() {
         let of = |kind: &str, body: &[u8]| {
             let headers = vec![
                 ("content-type".to_owned(), kind.to_owned()),

@@ -1,5 +1,6 @@
-//! A page as markdown, or as plain text: headings, lists, tables, code with its language, links made whole. What is never
-//! shown is left out; what a page says about itself stands in front.
+//! Writes a page as markdown or plain text: headings, lists, tables, code with its language, links
+//! with absolute addresses. Hidden content is left out; metadata of the page is returned
+//! separately.
 
 mod inline;
 mod lists;
@@ -12,58 +13,58 @@ use std::cell::Cell;
 use url::Url;
 
 use super::{
-    article::{self, Lengths},
-    html::{Id, Kind, Page, Tag},
+    article::{self, TextLengths},
+    html::{HtmlPage, NodeId, NodeKind, Tag},
 };
 
-/// What a page becomes.
+/// The format to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum PageStyle {
     Markdown,
     Plain,
 }
 
-/// A page, read.
+/// The text and metadata of a page.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Read {
+pub(crate) struct PageText {
     pub(crate) title: String,
     pub(crate) description: String,
     pub(crate) language: String,
     pub(crate) published: String,
     pub(crate) body: String,
-    /// Menus and the like were left out.
+    /// True if menus and similar parts were left out.
     pub(crate) is_part: bool,
 }
 
-/// Reads a page that was found at this address.
-pub(crate) fn read(html: &str, address: &Url, style: Style) -> Read {
-    let page = Page::parse(html);
-    let lengths = Lengths::of(&page);
+/// Reads a page from this address.
+pub(crate) fn read(html: &str, address: &Url, style: PageStyle) -> PageText {
+    let page = HtmlPage::parse(html);
+    let lengths = TextLengths::of(&page);
     let main = article::main_part(&page, &lengths);
     let base = base(&page, address);
-    let mut writer = Writer::new(&page, &base, style, html.len());
-    writer.heading_of_its_own(main);
+    let mut writer = PageWriter::new(&page, &base, style, html.len());
+    writer.outer_heading(main);
     writer.blocks(main);
-    let has_left_out = writer.has_left_out.get() || lengths.text(main) < lengths.text(Id::ROOT);
+    let has_left_out = writer.has_left_out.get() || lengths.text(main) < lengths.text(NodeId::ROOT);
     let body = writer.out.finish();
-    Read {
+    PageText {
         title: title(&page),
         description: meta(&page, &["description", "og:description"]),
-        language: page.attribute(Id::ROOT, "lang").unwrap_or_default().trim().to_owned(),
+        language: page.attribute(NodeId::ROOT, "lang").unwrap_or_default().trim().to_owned(),
         published: meta(&page, &["article:published_time", "date", "dc.date"]),
         is_part: has_left_out,
         body,
     }
 }
 
-/// Addresses on the page are relative to this.
-fn base(page: &Page, address: &Url) -> Url {
+/// Returns the base of relative addresses on the page.
+fn base(page: &HtmlPage, address: &Url) -> Url {
     let href = page.first(Tag::Base).and_then(|base| page.attribute(base, "href"));
     let named = href.and_then(|href| address.join(href.trim()).ok());
-    named.filter(|base| base.as_str().len() <= LONGEST_ADDRESS).unwrap_or_else(|| address.clone())
+    named.filter(|base| base.as_str().len() <= MAX_ADDRESS_BYTES).unwrap_or_else(|| address.clone())
 }
 
-fn title(page: &Page) -> String {
+fn title(page: &HtmlPage) -> String {
     let title = page.first(Tag::Title).map(|title| one_line(&page.text(title))).unwrap_or_default();
     match title.is_empty() {
         true => meta(page, &["og:title"]),
@@ -71,24 +72,24 @@ fn title(page: &Page) -> String {
     }
 }
 
-fn meta(page: &Page, names: &[&str]) -> String {
-    let is_named = |id: &Id, name: &str| {
+fn meta(page: &HtmlPage, names: &[&str]) -> String {
+    let is_named = |id: &NodeId, name: &str| {
         let own = page.attribute(*id, "name").or_else(|| page.attribute(*id, "property"));
         page.tag(*id) == Some(Tag::Meta) && own.is_some_and(|own| own.eq_ignore_ascii_case(name))
     };
-    // They stand at the beginning; a page of megabytes is not searched to its end for each.
+    // Metadata is at the beginning; a page of megabytes is not searched to its end for each name.
     let found = names.iter().find_map(|name| page.ids().take(2_000).find(|id| is_named(id, name)));
     found.and_then(|id| page.attribute(id, "content")).map(one_line).unwrap_or_default()
 }
 
-/// Without line breaks and other gaps.
+/// Replaces line breaks and other white space by single spaces, and removes control characters.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for word in text.split_whitespace() {
         if !line.is_empty() {
             line.push(' ');
         }
-        // The bytes of control characters, and the one that begins the rest of them.
+        // The bytes of ASCII control characters, and the first byte of the others in UTF-8.
         match word.bytes().any(|byte| matches!(byte, 0..=0x1f | 0x7f | 0xc2)) {
             true => line.extend(word.chars().filter(|c| !c.is_control())),
             false => line.push_str(word),
@@ -97,33 +98,33 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
-/// All addresses of a page together may be as long as the page, or this.
-const ADDRESSES: usize = 1 << 20;
-/// A longer one leads nowhere that people have made.
-const LONGEST_ADDRESS: usize = 4 << 10;
+/// Maximum total size of all written addresses, if the page is not longer.
+const MIN_ADDRESS_BUDGET: usize = 1 << 20;
+/// Maximum size of an address.
+const MAX_ADDRESS_BYTES: usize = 4 << 10;
 
-/// So many quotations and lists in each other are shown as such.
-const DEEPEST_MARGIN: usize = 10;
+/// Maximum depth of nested quotations and lists that is shown.
+const MAX_MARGIN_DEPTH: usize = 10;
 
-/// What a line begins with inside a quotation or a list item.
+/// The prefix of lines inside a quotation or a list item.
 struct Margin {
-    /// Before its first line: the mark of the item.
+    /// Prefix of the first line: the mark of the item.
     first: String,
     rest: String,
     is_begun: bool,
 }
 
-/// The text so far, line by line.
+/// The text written so far.
 #[derive(Default)]
-struct Out {
+struct TextOutput {
     text: String,
     margins: Vec<Margin>,
-    /// A gap goes before what comes next.
+    /// True if a blank line goes before the next block.
     wants_gap: bool,
 }
 
-impl Out {
-    /// One block of lines. `is_tight`: no gap to what stands before.
+impl TextOutput {
+    /// Writes a block of lines. With `is_tight` there is no blank line before it.
     fn block(&mut self, block: &str, is_tight: bool) {
         if self.wants_gap && !is_tight && !self.text.is_empty() {
             self.blank();
@@ -152,10 +153,11 @@ impl Out {
         self.text.push('\n');
     }
 
-    /// Deeper than [`DEEPEST_MARGIN`] the margin stays as it is: a page of nothing but open lists would be mostly margin.
+    /// Begins a quotation or list item. Beyond [`MAX_MARGIN_DEPTH`] the margin does not grow:
+    /// otherwise a page of many nested lists would be mostly margin.
     fn within(&mut self, first: &str, rest: &str) {
         let (first, rest) =
-            if self.margins.len() < DEEPEST_MARGIN { (first, rest) } else { ("", "") };
+            if self.margins.len() < MAX_MARGIN_DEPTH { (first, rest) } else { ("", "") };
         self.margins.push(Margin {
             first: first.to_owned(),
             rest: rest.to_owned(),
@@ -174,41 +176,41 @@ impl Out {
     }
 }
 
-/// Goes through a page and writes it down.
-struct Writer<'p> {
-    page: &'p Page,
+/// Walks a page and writes it.
+struct PageWriter<'p> {
+    page: &'p HtmlPage,
     base: &'p Url,
-    style: Style,
-    out: Out,
-    /// The next block belongs to what stands before it.
+    style: PageStyle,
+    out: TextOutput,
+    /// True if the next block follows without a blank line.
     is_tight: bool,
-    /// Where the next block leads as a whole.
+    /// The link target of the next block as a whole.
     leads_to: Option<String>,
     has_left_out: Cell<bool>,
-    /// So many bytes of addresses may still be written; what leads somewhere then is only its words.
+    /// Remaining size of addresses; when it is used up, links become plain text.
     addresses_left: Cell<usize>,
 }
 
-impl<'p> Writer<'p> {
-    fn new(page: &'p Page, base: &'p Url, style: Style, length: usize) -> Self {
+impl<'p> PageWriter<'p> {
+    fn new(page: &'p HtmlPage, base: &'p Url, style: PageStyle, length: usize) -> Self {
         Self {
             page,
             base,
             style,
-            out: Out::default(),
+            out: TextOutput::default(),
             is_tight: false,
             leads_to: None,
             has_left_out: Cell::new(false),
-            addresses_left: Cell::new(length.max(ADDRESSES)),
+            addresses_left: Cell::new(length.max(MIN_ADDRESS_BUDGET)),
         }
     }
 
     fn is_plain(&self) -> bool {
-        self.style == Style::Plain
+        self.style == PageStyle::Plain
     }
 
-    /// A heading that stands outside of the main part belongs to it, if that has none.
-    fn heading_of_its_own(&mut self, main: Id) {
+    /// Writes the only top heading of the page if it is outside of the main part.
+    fn outer_heading(&mut self, main: NodeId) {
         let page = self.page;
         let headings = page.ids().filter(|id| page.tag(*id) == Some(Tag::H1));
         let mut all = headings.take(2).collect::<Vec<_>>().into_iter();
@@ -221,36 +223,38 @@ impl<'p> Writer<'p> {
         }
     }
 
-    /// What lies below a node: blocks, and lines between them.
-    fn blocks(&mut self, top: Id) {
+    /// Writes the content of a node: blocks, and lines between them.
+    fn blocks(&mut self, top: NodeId) {
         let mut line = String::new();
         for child in self.page.children(top) {
             match self.page.kind(child) {
-                Kind::Text(text) => self.words(text, &mut line),
-                Kind::Element(tag) if self.is_left_out(child, tag) => {}
-                Kind::Element(tag) if tag.is_block() || self.has_blocks(child, tag) => {
+                NodeKind::Text(text) => self.words(text, &mut line),
+                NodeKind::Element(tag) if self.is_left_out(child, tag) => {}
+                NodeKind::Element(tag) if tag.is_block() || self.has_blocks(child, tag) => {
                     self.paragraph(&mut line);
                     self.block(child, tag);
                 }
-                Kind::Element(tag) => self.inline(child, tag, &mut line),
+                NodeKind::Element(tag) => self.inline(child, tag, &mut line),
             }
         }
         self.paragraph(&mut line);
     }
 
-    /// What stands where it should not, directly in a list or a table: it is read all the same.
-    fn stray(&mut self, id: Id) {
+    /// Writes a node that is misplaced directly in a list or a table.
+    fn stray(&mut self, id: NodeId) {
         let mut line = String::new();
         match self.page.kind(id) {
-            Kind::Text(text) => self.words(text, &mut line),
-            Kind::Element(tag) if self.is_left_out(id, tag) => {}
-            Kind::Element(tag) if tag.is_block() || self.has_blocks(id, tag) => self.block(id, tag),
-            Kind::Element(tag) => self.inline(id, tag, &mut line),
+            NodeKind::Text(text) => self.words(text, &mut line),
+            NodeKind::Element(tag) if self.is_left_out(id, tag) => {}
+            NodeKind::Element(tag) if tag.is_block() || self.has_blocks(id, tag) => {
+                self.block(id, tag)
+            }
+            NodeKind::Element(tag) => self.inline(id, tag, &mut line),
         }
         self.paragraph(&mut line);
     }
 
-    fn is_left_out(&self, id: Id, tag: Tag) -> bool {
+    fn is_left_out(&self, id: NodeId, tag: Tag) -> bool {
         if article::is_never_shown(self.page, id, tag) {
             return true;
         }
@@ -259,7 +263,7 @@ impl<'p> Writer<'p> {
         is_surrounding
     }
 
-    /// The words as a link, if the block leads somewhere as a whole and this is its first line.
+    /// Returns the text as a link if it is the first line of a block that links as a whole.
     fn leading(&mut self, text: String) -> String {
         match self.leads_to.take_if(|_| !text.contains("](") && !text.contains('\n')) {
             Some(address) => format!("[{text}]({address})"),
@@ -267,8 +271,9 @@ impl<'p> Writer<'p> {
         }
     }
 
-    /// Whether a thing that stands in a line has blocks in it all the same: a link around a card, a span around a table.
-    fn has_blocks(&self, id: Id, tag: Tag) -> bool {
+    /// Returns true if an inline element contains blocks: a link around a card, a span around a
+    /// table.
+    fn has_blocks(&self, id: NodeId, tag: Tag) -> bool {
         let may = matches!(
             tag,
             Tag::A
@@ -295,7 +300,7 @@ impl<'p> Writer<'p> {
         let text = line.trim_matches([' ', '\n', '\\']);
         if !text.is_empty() {
             let text = if self.is_plain() { text.to_owned() } else { inline::guarded(text) };
-            // A line may be all of a large page; it is not kept beside its copies.
+            // The line may be all of a large page; free it before the text is copied again.
             *line = String::new();
             let text = self.leading(text);
             let is_tight = std::mem::take(&mut self.is_tight);
@@ -304,7 +309,7 @@ impl<'p> Writer<'p> {
         line.clear();
     }
 
-    fn block(&mut self, id: Id, tag: Tag) {
+    fn block(&mut self, id: NodeId, tag: Tag) {
         match tag {
             Tag::Ul | Tag::Ol | Tag::Menu | Tag::Dir => self.list(id, tag),
             Tag::Dl => self.definitions(id),
@@ -334,7 +339,7 @@ impl<'p> Writer<'p> {
         }
     }
 
-    fn heading(&mut self, id: Id, depth: usize) {
+    fn heading(&mut self, id: NodeId, depth: usize) {
         let mut line = String::new();
         self.inlines(id, &mut line);
         let text = one_line(&line.replace("\\\n", " "));
@@ -347,7 +352,7 @@ impl<'p> Writer<'p> {
         }
     }
 
-    fn emphasised(&mut self, id: Id) {
+    fn emphasised(&mut self, id: NodeId) {
         let mut line = String::new();
         self.inlines(id, &mut line);
         let text = one_line(&line);
@@ -358,13 +363,13 @@ impl<'p> Writer<'p> {
         }
     }
 
-    fn frame(&mut self, id: Id) {
+    fn frame(&mut self, id: NodeId) {
         let mut line = String::new();
         self.embedded(id, "frame", &mut line);
         self.paragraph(&mut line);
     }
 
-    fn code(&mut self, id: Id) {
+    fn code(&mut self, id: NodeId) {
         let mut text = String::new();
         self.raw(id, &mut text);
         let text = text.strip_prefix('\n').unwrap_or(&text).trim_end();
@@ -382,15 +387,15 @@ impl<'p> Writer<'p> {
         self.out.block(&format!("{fence}{language}\n{text}\n{fence}"), false);
     }
 
-    /// The letters as they are, without the numbers that some pages put before lines.
-    fn raw(&self, id: Id, text: &mut String) {
+    /// Collects code unchanged, without the line numbers that some pages add.
+    fn raw(&self, id: NodeId, text: &mut String) {
         for child in self.page.children(id) {
             match self.page.kind(child) {
-                Kind::Text(piece) => text.push_str(&piece.replace('\r', "")),
-                Kind::Element(Tag::Br) => text.push('\n'),
-                Kind::Element(tag) if article::is_never_shown(self.page, child, tag) => {}
-                Kind::Element(_) if is_line_number(self.page, child) => {}
-                Kind::Element(tag) => {
+                NodeKind::Text(piece) => text.push_str(&piece.replace('\r', "")),
+                NodeKind::Element(Tag::Br) => text.push('\n'),
+                NodeKind::Element(tag) if article::is_never_shown(self.page, child, tag) => {}
+                NodeKind::Element(_) if is_line_number(self.page, child) => {}
+                NodeKind::Element(tag) => {
                     self.raw(child, text);
                     let is_line = matches!(tag, Tag::Div | Tag::P | Tag::Li | Tag::Tr);
                     if is_line && !text.ends_with('\n') {
@@ -401,19 +406,19 @@ impl<'p> Writer<'p> {
         }
     }
 
-    /// What a block of code is written in, as the many ways to say so have it.
-    fn language(&self, id: Id) -> Option<String> {
+    /// Returns the language of a code block, from the various attributes and classes in use.
+    fn language(&self, id: NodeId) -> Option<String> {
         let inner = self.page.children(id).filter(|child| self.page.tag(*child) == Some(Tag::Code));
         let around =
             std::iter::successors(self.page.parent(id), |id| self.page.parent(*id)).take(2);
-        let places: Vec<Id> = [id].into_iter().chain(inner).chain(around).collect();
-        let by_name = |place: &Id| {
+        let places: Vec<NodeId> = [id].into_iter().chain(inner).chain(around).collect();
+        let by_name = |place: &NodeId| {
             let named = ["data-lang", "data-language"]
                 .iter()
                 .find_map(|name| self.page.attribute(*place, name));
             named.map(str::to_owned)
         };
-        let by_class = |place: &Id| {
+        let by_class = |place: &NodeId| {
             language_in(
                 self.page.attribute(*place, "class")?,
                 self.page.tag(*place) != Some(Tag::Pre) && self.page.tag(*place) != Some(Tag::Code),
@@ -427,7 +432,7 @@ impl<'p> Writer<'p> {
     }
 }
 
-pub(super) fn is_line_number(page: &Page, id: Id) -> bool {
+pub(super) fn is_line_number(page: &HtmlPage, id: NodeId) -> bool {
     let names = [
         "lineno",
         "linenos",
@@ -442,7 +447,8 @@ pub(super) fn is_line_number(page: &Page, id: Id) -> bool {
         .is_some_and(|class| class.split_whitespace().any(|word| names.contains(&word)))
 }
 
-/// `language-rust`, `lang-rust`, `highlight-source-rust`, `brush: rust`, `hljs rust`, `sourceCode rust`.
+/// Returns the language from a class: `language-rust`, `lang-rust`, `highlight-source-rust`,
+/// `brush: rust`, `hljs rust`, `sourceCode rust`.
 fn language_in(class: &str, is_around: bool) -> Option<String> {
     let words: Vec<&str> =
         class.split([' ', ';', '\t', '\n']).filter(|word| !word.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! `web_fetch`: a page to read.
+//! `web_fetch`: reads a web page.
 
 use std::time::Duration;
 
@@ -14,45 +14,46 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    accesses, charset, checked, failed, fence,
-    markdown::{self, Read, Style},
+    accesses, charset, checked, failed,
+    markdown::{self, PageStyle, PageText},
+    untrusted,
 };
 use crate::{
     files::media::{self, Media},
-    text::encoding::{Form, SAMPLE},
+    text::encoding::{SAMPLE, TextEncoding},
 };
 
-const MOST_SECONDS: u64 = 120;
+const MAX_SECONDS: u64 = 120;
 
-/// What to read.
+/// The page to read, and the format.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "url": "https://example.org/guide" }))]
 pub struct WebFetch {
-    /// The whole address, with http or https.
+    /// The complete address, with http or https.
     #[schemars(length(min = 1), extend("x-aliases" = ["uri", "link", "address"]))]
     pub url: String,
-    /// What the page is turned into.
+    /// The format of the result.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["extract_mode", "extractMode"]))]
-    pub format: Format,
-    /// How long it may take, in seconds; as configured (usually 30) when left out.
+    pub format: FetchFormat,
+    /// Timeout in seconds. Default: the configured one (usually 30).
     #[serde(default)]
-    #[schemars(range(min = 1, max = MOST_SECONDS), extend("x-aliases" = ["timeout"]))]
+    #[schemars(range(min = 1, max = MAX_SECONDS), extend("x-aliases" = ["timeout"]))]
     pub timeout_secs: Option<u64>,
 }
 
-/// What a page is turned into.
+/// The format of a fetched page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum FetchFormat {
     #[default]
     Markdown,
     Text,
     Html,
 }
 
-impl Format {
+impl FetchFormat {
     fn accept(self) -> &'static str {
         match self {
             Self::Markdown => {
@@ -66,30 +67,30 @@ impl Format {
     }
 }
 
-/// What was read. The text itself is the content of the answer.
+/// Facts about the page. The text itself is the content of the result.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct WebPage {
-    /// As it was asked for.
+    /// The requested address.
     pub url: String,
-    /// Where it was found at last, when that is another place.
+    /// The final address after redirects, when it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_url: Option<String>,
-    /// What the server answered with.
+    /// The status of the response.
     pub status: u16,
-    /// The sort of content, as the server says.
+    /// The content type from the response.
     pub content_type: String,
     /// The title of the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// How it was written, when it is not UTF-8.
+    /// The encoding of the page, when it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
-    /// Unpacked, in bytes.
+    /// Size of the decompressed page in bytes.
     pub bytes: usize,
-    /// It was read a moment ago and has not changed.
+    /// True if the page was fetched shortly before and is unchanged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub remembered: bool,
-    /// Menus, footers and the like were left out.
+    /// True if menus, footers and similar parts were left out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_part: bool,
     #[serde(skip)]
@@ -101,9 +102,9 @@ pub struct WebPage {
 impl Output for WebPage {
     fn text(&self) -> String {
         let origin = self.final_url.as_ref().unwrap_or(&self.url);
-        let mut text = fence::fenced(origin, &self.body);
+        let mut text = untrusted::marked(origin, &self.body);
         if self.is_part {
-            text.push_str("\n[the main part of the page; format=html has all of it]");
+            text.push_str("\n[the main part of the page; use format=html for the whole page]");
         }
         text
     }
@@ -122,7 +123,7 @@ impl Output for WebPage {
     idempotent,
     deadline = "130s",
     access = |input| accesses(&input.url),
-    variables(most_seconds = MOST_SECONDS),
+    variables(max_seconds = MAX_SECONDS),
     profiles(mcp, researcher)
 )]
 pub async fn web_fetch(input: WebFetch, net: Net, cancel: Cancel) -> Result<WebPage, ToolError> {
@@ -136,18 +137,19 @@ pub async fn web_fetch(input: WebFetch, net: Net, cancel: Cancel) -> Result<WebP
         ..Request::default()
     };
     let asked = request.url.clone();
-    // Whoever calls off does not wait for the other side.
+    // A cancelled call must not wait for the server.
     let response = tokio::select! {
         response = net.send(request) => response?,
         () = cancel.cancelled() => {
-            return Err(ToolError::new(ErrorKind::Cancelled, format!("reading {asked} was called off")));
+            let message = format!("reading {asked} was cancelled");
+            return Err(ToolError::new(ErrorKind::Cancelled, message));
         }
     };
     let error = (!response.is_success()).then(|| failed(&response));
     let page = spawn_blocking(move || page(asked, response, input.format, &cancel)).await;
     match error {
         None => page,
-        // What a site says about what it does not have is often worth reading.
+        // An error page often has useful text.
         Some(error) => Err(match page.into_reply() {
             Ok(reply) => error.with_partial(reply),
             Err(_) => error,
@@ -158,7 +160,7 @@ pub async fn web_fetch(input: WebFetch, net: Net, cancel: Cancel) -> Result<WebP
 fn page(
     asked: String,
     response: Response,
-    format: Format,
+    format: FetchFormat,
     cancel: &Cancel,
 ) -> Result<WebPage, ToolError> {
     let mime = super::mime(&response);
@@ -178,15 +180,15 @@ fn page(
         attachments: Vec::new(),
     };
     match Media::sniff(response.body.get(..SAMPLE).unwrap_or(&response.body)) {
-        Some(media) => page.look(media, &response.body, cancel),
+        Some(media) => page.attach(media, &response.body, cancel),
         None => page.read(response, &mime, format)?,
     }
     Ok(page)
 }
 
 impl WebPage {
-    /// A picture or a document.
-    fn look(&mut self, media: Media, bytes: &[u8], cancel: &Cancel) {
+    /// Attaches an image or a document.
+    fn attach(&mut self, media: Media, bytes: &[u8], cancel: &Cancel) {
         let mime = media.mime();
         let name = self.final_url.as_ref().unwrap_or(&self.url).clone();
         self.body = match media {
@@ -203,11 +205,16 @@ impl WebPage {
         self.attachments.push(Attachment { mime: mime.to_owned(), name, data });
     }
 
-    fn read(&mut self, response: Response, mime: &str, format: Format) -> Result<(), ToolError> {
+    fn read(
+        &mut self,
+        response: Response,
+        mime: &str,
+        format: FetchFormat,
+    ) -> Result<(), ToolError> {
         let beginning = response.body.get(..SAMPLE).unwrap_or(&response.body);
         let is_readable = super::is_text(mime)
             || mime.contains("html")
-            || Form::sniff(beginning, false).is_some();
+            || TextEncoding::sniff(beginning, false).is_some();
         if !is_readable {
             return Err(unreadable(&response, mime));
         }
@@ -217,14 +224,14 @@ impl WebPage {
         let (text, encoding) = charset::decode(response.body, &content_type);
         self.encoding = (encoding != "UTF-8").then(|| encoding.to_owned());
         self.body = match (is_html, format) {
-            (true, Format::Markdown) => self.rendered(&text, Style::Markdown),
-            (true, Format::Text) => self.rendered(&text, Style::Plain),
+            (true, FetchFormat::Markdown) => self.rendered(&text, PageStyle::Markdown),
+            (true, FetchFormat::Text) => self.rendered(&text, PageStyle::Plain),
             _ => text,
         };
         Ok(())
     }
 
-    fn rendered(&mut self, html: &str, style: Style) -> String {
+    fn rendered(&mut self, html: &str, style: PageStyle) -> String {
         let address = self.final_url.as_ref().unwrap_or(&self.url);
         let Some(address) = super::parsed(address) else { return html.to_owned() };
         let read = markdown::read(html, &address, style);
@@ -234,8 +241,8 @@ impl WebPage {
         front + &read.body
     }
 
-    /// What the page says about itself, before its text.
-    fn front(&self, read: &Read) -> String {
+    /// Returns the metadata of the page as front matter.
+    fn front(&self, read: &PageText) -> String {
         let quoted = |text: &str| {
             serde_json::Value::from(text.chars().take(500).collect::<String>()).to_string()
         };
@@ -267,9 +274,9 @@ fn looks_like_html(beginning: &[u8]) -> bool {
 }
 
 fn unreadable(response: &Response, mime: &str) -> ToolError {
-    let mime = if mime.is_empty() { "of no known sort" } else { mime };
-    let message = format!("{} is no text ({mime}, {} bytes)", response.url, response.body.len());
+    let mime = if mime.is_empty() { "unknown content type" } else { mime };
+    let message = format!("{} is not text ({mime}, {} bytes)", response.url, response.body.len());
     ToolError::new(ErrorKind::Unsupported, message).hint(
-        "web_fetch reads text, HTML, PDF and images; download it with a program if you need it",
+        "web_fetch reads text, HTML, PDF and images; download the file with a program if you need it",
     )
 }

@@ -138,7 +138,7 @@ fn options_of(words: &[String]) -> Result<Extent, ToolError> {
 /// Measures everything below a folder that is made for it and removed again.
 fn measured(extent: Extent) -> Result<Table, ToolError> {
     // As the server does. Nothing may be started by this thread then, so another one measures.
-    Programs::take_in_orphans();
+    Programs::adopt_orphans();
     let work = thread::spawn(move || {
         let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let folder = Folder::make(parent).map_err(|error| unusable(parent, &error))?;

@@ -36,7 +36,7 @@ impl Bench {
 pub(super) fn client() -> Arc<dyn NetworkClient> {
     let mut settings = NetworkSettings::default();
     settings.allow = "127.0.0.1".parse().into_iter().collect();
-    settings.most_bytes = 2 * SIZE;
+    settings.max_bytes = 2 * SIZE;
     Arc::new(Network::new(settings))
 }
 

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use crate::{
-    progress::{BEAT, Progress},
+    progress::{DRAW_INTERVAL, Progress},
     terminal::Terminal,
 };
 
@@ -135,7 +135,7 @@ impl Attendant {
 impl Duty {
     async fn attend(&mut self, mut orders: Orders) -> Abandoned {
         let mut progress = Progress::default();
-        let mut beat = tokio::time::interval(BEAT);
+        let mut beat = tokio::time::interval(DRAW_INTERVAL);
         let mut end = End { at: Instant::now() + NEVER, kind: ErrorKind::Timeout };
         loop {
             tokio::select! {
@@ -150,7 +150,7 @@ impl Duty {
                     if let Some(deadline) = orders.started(&event).await {
                         end.at = end.at.min(Instant::now() + deadline + self.patience);
                     }
-                    progress.hear(event, std::time::Instant::now());
+                    progress.update(event, std::time::Instant::now());
                 }
                 _ = beat.tick(), if self.watching == Watching::Yes => {
                     if let Some(line) = progress.line(std::time::Instant::now()) {

@@ -155,7 +155,10 @@ impl Desk<'_> {
             Format::Text if entries.is_empty() => {
                 self.bench.terminal.print("nothing waits for a decision")?;
             }
-            Format::Text => write_out(&table::of(&entries, Zoned::now().timestamp()))?,
+            Format::Text => {
+                let width = self.bench.terminal.width();
+                write_out(&table::of(&entries, Zoned::now().timestamp(), width))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -251,7 +254,7 @@ fn scopes_of(request: &ApprovalRequest) -> &'static [Scope] {
 }
 
 /// Whether somebody may want to do something about it.
-fn is_open(standing: &InboxEntry) -> bool {
+pub(super) fn is_open(standing: &InboxEntry) -> bool {
     match standing.record.state {
         ApprovalState::Pending => true,
         ApprovalState::Approved => !matches!(standing.result, CallResult::Ran(_)),

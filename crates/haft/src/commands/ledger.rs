@@ -138,7 +138,11 @@ impl Cli<'_> {
                 report::json(self.terminal, &calls)?;
             }
             Format::Text if found.is_empty() => self.terminal.print("no call is recorded")?,
-            Format::Text => self.terminal.print(&table::of(&found, &TimeZone::system()))?,
+            Format::Text => self.terminal.print(&table::of(
+                &found,
+                &TimeZone::system(),
+                self.terminal.width(),
+            ))?,
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -99,7 +99,7 @@ pub(super) fn run(
     registry: Registry,
     matches: &ArgMatches,
 ) -> Result<ExitCode, Stop> {
-    Programs::take_in_orphans();
+    Programs::adopt_orphans();
     let over_http = matches.get_one::<SocketAddr>("http").copied();
     let mut globals = Globals::of(matches);
     let roots: Vec<PathBuf> = matches.get_many("root").into_iter().flatten().cloned().collect();

@@ -1,4 +1,4 @@
-//! `haft reference PAGE`: the pages about haft that are made from haft. They are the same on every machine.
+//! `haft reference PAGE`: the generated pages about haft. They are the same on every machine.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ pub(super) fn command() -> Command {
             .value_name("PAGE")
             .required(true)
             .value_parser(PossibleValuesParser::new(pages))
-            .help("Which page; that of the tools is `haft tools --format markdown`"),
+            .help("The page; for the page of the tools use `haft tools --format markdown`"),
     )
 }
 

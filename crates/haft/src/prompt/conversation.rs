@@ -498,7 +498,7 @@ mod tests {
             },
             accesses,
             preview,
-            reason: "mode `safe` asks before: write src/a.rs".into(),
+            reason: "mode `safe`: write src/a.rs".into(),
             suggestions: vec![
                 suggestion(&["write(src/a.rs)"], None),
                 suggestion(&["write(src/**)"], Some(PromptsAvoided { spared: 3, asked: 12 })),
@@ -526,7 +526,7 @@ mod tests {
           | {
           |   "path": "src/a.rs"
           | }
-          why: mode `safe` asks before: write src/a.rs
+          why: mode `safe`: write src/a.rs
           [y] yes, once   [n] no   [w] no, with a note   [v] view all   [?] help   (10 min)
         >
         "#);
@@ -580,10 +580,10 @@ mod tests {
           | {
           |   "path": "src/a.rs"
           | }
-          why: mode `safe` asks before: write src/a.rs
+          why: mode `safe`: write src/a.rs
           yes, and do not ask again for
             [1] write(src/a.rs)
-            [2] write(src/**)    would have spared 3 of 12 questions so far
+            [2] write(src/**)    would have avoided 3 of the last 12 prompts
           [y] yes, once   [1-2] yes, from now on   [n] no   [w] no, with a note   [v] view all   [?] help   (10 min)
         >
         "#);

@@ -1,5 +1,4 @@
-//! A line that a person types without its being shown. However this ends, the terminal is as it was: keys that would end the
-//! process are read as keys.
+//! Reads a line without showing it. The terminal is restored in every case: keys that would end the process are read as keys.
 
 use std::{
     fs::File,
@@ -12,12 +11,12 @@ use rustix::{
 };
 
 const CONTROLLING_TERMINAL: &str = "/dev/tty";
-/// What comes so soon after the end of a line was pasted with it.
-const PASTED: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// Nobody types more.
-const LONGEST: usize = 256 << 10;
+/// Bytes that arrive this soon after the end of a line were pasted with it.
+const PASTE_GAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// Longer than any secret.
+const MAX_BYTES: usize = 256 << 10;
 
-/// Asks for a line; none when the person does not want to give one. A text of several lines is read whole.
+/// Asks for a line; none when the person cancels. A pasted text of several lines is read whole.
 ///
 /// # Errors
 /// When there is no terminal.
@@ -26,7 +25,7 @@ pub(crate) fn hidden_line(question: &str) -> io::Result<Option<String>> {
     let mut quiet = Quiet::new(terminal.try_clone()?)?;
     quiet.terminal.write_all(question.as_bytes())?;
     let typed = read(&mut terminal);
-    // What follows was meant for nobody, least of all for the shell.
+    // The rest must not reach the shell.
     let _ = tcflush(&terminal, QueueSelector::IFlush);
     quiet.terminal.write_all(b"\n")?;
     Ok(typed?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
@@ -54,7 +53,7 @@ fn read(terminal: &mut File) -> io::Result<Option<Vec<u8>>> {
                 byte => line.push(*byte),
             }
         }
-        if line.len() > LONGEST || is_over && !has_more(terminal) {
+        if line.len() > MAX_BYTES || is_over && !has_more(terminal) {
             return Ok(Some(line));
         }
     }
@@ -66,10 +65,10 @@ fn drop_letter(line: &mut Vec<u8>) {
 
 fn has_more(terminal: &File) -> bool {
     let mut ready = [PollFd::new(terminal, PollFlags::IN)];
-    poll(&mut ready, Some(&PASTED)).is_ok_and(|count| count > 0)
+    poll(&mut ready, Some(&PASTE_GAP)).is_ok_and(|count| count > 0)
 }
 
-/// A terminal that shows nothing that is typed, until this is dropped.
+/// Hides typed text until it is dropped.
 struct Quiet {
     terminal: File,
     before: Termios,
@@ -80,7 +79,7 @@ impl Quiet {
         let before = tcgetattr(&terminal)?;
         let mut quiet = before.clone();
         quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
-        // What was typed before the question could be seen was no answer to it.
+        // Text that was typed before the question was shown is discarded.
         tcsetattr(&terminal, OptionalActions::Flush, &quiet)?;
         Ok(Self { terminal, before })
     }
@@ -88,7 +87,7 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing back.
+        // A terminal that is gone needs no restoring.
         let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
     }
 }

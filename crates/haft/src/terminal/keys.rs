@@ -64,7 +64,7 @@ fn next(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     }
 }
 
-/// What follows an escape and a bracket: numbers, then one letter or `~`.
+/// Reads the rest after an escape and a bracket: numbers, then one letter or `~`.
 fn sequence(rest: &[u8]) -> Option<(Option<Key>, usize)> {
     let end = rest.iter().position(|byte| (0x40..=0x7e).contains(byte))?;
     let key = match rest.get(..=end)? {
@@ -87,7 +87,7 @@ fn letter(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
             let text = std::str::from_utf8(most.get(..error.valid_up_to())?).ok()?;
             text.chars().next().map(|letter| (Some(Key::Letter(letter)), letter.len_utf8()))
         }
-        // The rest of it comes with the next piece.
+        // The rest of the letter comes with the next piece.
         Err(error) if error.error_len().is_none() => None,
         Err(_) => Some((None, 1)),
     }

@@ -1,5 +1,4 @@
-//! The whole screen of the terminal for one view, and the keys that are pressed there. However this ends, the terminal is as
-//! it was.
+//! Shows one view on the whole screen of the terminal and reads its keys. The terminal is restored in every case.
 
 use std::{
     fs::File,
@@ -20,13 +19,13 @@ use tokio::sync::mpsc;
 use super::keys::{Key, Keys};
 
 const CONTROLLING_TERMINAL: &str = "/dev/tty";
-/// How soon the reader of keys notices that it is not wanted any more.
-const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// The other screen, no cursor, no wrapping, pastes marked as such; and all of that back.
+/// How soon the reader of keys notices that it must stop.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// Alternate screen, no cursor, no wrapping, marked pastes; and the reverse.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h";
 const LEAVE: &str = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l";
-/// A terminal that does not say how large it is.
-const USUAL: (usize, usize) = (80, 24);
+/// Used when a terminal does not report its size.
+const DEFAULT_SIZE: (usize, usize) = (80, 24);
 
 pub(crate) struct Screen {
     out: File,
@@ -36,7 +35,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Takes the screen.
+    /// Switches to the alternate screen.
     ///
     /// # Errors
     /// When there is no terminal.
@@ -48,7 +47,7 @@ impl Screen {
         let mut raw = before.clone();
         raw.make_raw();
         tcsetattr(&out, OptionalActions::Now, &raw)?;
-        // What was typed before anything could be seen decides nothing.
+        // Keys that were typed before the view was shown are discarded.
         let _ = tcflush(&answers, QueueSelector::IFlush);
         let reader = CancellationToken::new();
         let (sender, keys) = mpsc::channel(64);
@@ -61,7 +60,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// The next key; none when the terminal is gone.
+    /// Reads the next key; none when the terminal is gone.
     pub(crate) async fn key(&mut self) -> Option<Key> {
         self.keys.recv().await
     }
@@ -72,18 +71,18 @@ impl Screen {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
                 (size.ws_col.into(), size.ws_row.into())
             }
-            _ => USUAL,
+            _ => DEFAULT_SIZE,
         }
     }
 
-    /// Shows these lines, which are safe, and nothing else.
+    /// Replaces the screen by these lines, which must be safe.
     pub(crate) fn draw(&self, lines: &[String]) {
         let lines: Vec<String> = lines.iter().map(|line| format!("{line}\x1b[0m\x1b[K")).collect();
         self.write(&format!("\x1b[H{}\x1b[J", lines.join("\r\n")));
     }
 
     fn write(&self, text: &str) {
-        // A terminal that is gone shows itself as the end of the keys.
+        // A terminal that is gone shows as the end of the keys.
         let _ = (&self.out).write_all(text.as_bytes());
     }
 }
@@ -96,13 +95,13 @@ impl Drop for Screen {
     }
 }
 
-fn read_keys(mut answers: &File, sender: &mpsc::Sender<Key>, unwanted: &CancellationToken) {
+fn read_keys(mut answers: &File, sender: &mpsc::Sender<Key>, stop: &CancellationToken) {
     let mut keys = Keys::default();
     loop {
         let mut ready = [PollFd::new(answers, PollFlags::IN)];
         // An interrupted wait is a short one.
-        let _ = poll(&mut ready, Some(&GLANCE));
-        if unwanted.is_cancelled() {
+        let _ = poll(&mut ready, Some(&POLL_INTERVAL));
+        if stop.is_cancelled() {
             return;
         }
         let mut piece = [0; 4096];

@@ -1,11 +1,11 @@
-//! What a property's schema asks a person to type: a word, a number, one of some words, JSON. Schemas that say more
-//! than a command line can are taken as JSON text; whether the value fits is the gate's to say.
+//! The kind of text that a person types for a property: a word, a number, one of several words, JSON. A schema that is too
+//! complex for a command line takes JSON text. The gate validates the value.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use serde_json::{Number, Value};
 
-/// References and unions nested deeper than this are taken as JSON text; a schema may refer to itself.
-const DEEPEST: usize = 8;
+/// Deeper references and unions take JSON text: a schema may refer to itself.
+const MAX_DEPTH: usize = 8;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
@@ -14,12 +14,12 @@ pub(super) enum Kind {
     Number,
     Boolean,
     Choice(Vec<Choice>),
-    /// Of anything that is one word.
+    /// A list of values that are one word each.
     List(Box<Self>),
     Json,
     /// A list of objects: one object alone is a list of one.
     JsonList,
-    /// The schema takes text and other things: what reads as JSON is JSON, the rest is text.
+    /// The schema takes text and other types: a value that parses as JSON is JSON, any other is text.
     Loose,
 }
 
@@ -32,10 +32,10 @@ pub(super) struct Choice {
 
 impl Kind {
     pub(super) fn of(schema: &Value, root: &Value) -> Self {
-        kind(schema, root, DEEPEST)
+        kind(schema, root, MAX_DEPTH)
     }
 
-    /// Whether a value is one word that needs no quotes of its own: such properties may be positional.
+    /// Reports whether a value is one word: then the property may be positional.
     pub(super) fn is_word(&self) -> bool {
         matches!(self, Self::Text | Self::Integer | Self::Number | Self::Choice(_))
     }
@@ -44,7 +44,7 @@ impl Kind {
         matches!(self, Self::Integer | Self::Number)
     }
 
-    /// What to call it in documentation.
+    /// The name in documentation.
     pub(super) fn words(&self) -> String {
         match self {
             Self::Text => "string".to_owned(),
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// Reads what was typed as the JSON it stands for.
+    /// Parses typed text as a JSON value.
     pub(super) fn parser(&self) -> ValueParser {
         match self {
             Self::Text => ValueParser::new(|text: &str| text_value(text)),
@@ -128,7 +128,7 @@ fn reference<'a>(schema: &Value, root: &'a Value) -> Option<&'a Value> {
     root.pointer(pointer)
 }
 
-/// The types besides null: that a field may be null only says that it may be left out.
+/// The types without null: a property that may be null may be left out.
 fn types(schema: &Value) -> Vec<&str> {
     let types = match schema.get("type") {
         Some(Value::String(one)) => vec![one.as_str()],
@@ -138,7 +138,7 @@ fn types(schema: &Value) -> Vec<&str> {
     types.into_iter().filter(|name| *name != "null").collect()
 }
 
-/// The forms a union offers besides null.
+/// The branches of a union without null.
 fn branches(schema: &Value) -> Vec<&Value> {
     let unions = ["anyOf", "oneOf", "allOf"].iter().filter_map(|key| schema.get(key)?.as_array());
     unions.flatten().filter(|branch| branch.get("type").is_none_or(|kind| kind != "null")).collect()
@@ -202,7 +202,7 @@ fn integer(text: &str) -> Result<Value, String> {
 }
 
 fn number(text: &str) -> Result<Value, String> {
-    // A person writes `.5` and `+3`, which JSON does not.
+    // A person writes `.5` and `+3`, which JSON does not accept.
     let as_json = || serde_json::from_str::<Number>(text).ok();
     let as_float = || text.parse().ok().and_then(Number::from_f64);
     as_json().or_else(as_float).map(Value::Number).ok_or_else(|| "expected a number".to_owned())

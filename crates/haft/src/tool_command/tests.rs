@@ -210,7 +210,7 @@ fn property() -> impl Strategy<Value = (Value, Value)> {
     ]
 }
 
-/// What a person types for a value.
+/// Typed text for a value.
 fn typed(field: &Field, value: &Value) -> Vec<String> {
     let word = |value: &Value| match value {
         Value::String(text) if field.kind != Kind::Loose => text.clone(),

@@ -10,8 +10,8 @@ fn without_a_terminal_it_is_refused_with_advice() {
     insta::assert_snapshot!(House::new().run_without_terminal(&ASKED).whole(), @r#"
 
     --- stderr
-    error: `hello` needs a yes (mode `none` asks before everything), and nobody could be asked
-      next: to run it unasked, add `allow = ["hello"]` to <house>/home/.config/haft/config.toml, or use `--approve safe`
+    error: `hello` needs approval (mode `none` requires approval for every call), but no approver is available
+      next: to run it without approval, add `allow = ["hello"]` to <house>/home/.config/haft/config.toml, or use `--approve safe`
     --- exit 5
     "#);
 }
@@ -94,7 +94,7 @@ fn a_denial_with_a_note_reaches_the_caller() {
     screen.press(&["Enter"]);
     assert_eq!(screen.exit_code(), 5);
     let shown = screen.wait_for("error:");
-    assert!(shown.contains("ada said no to this call of `hello`: greet Grace instead"), "{shown}");
+    assert!(shown.contains("ada denied this call of `hello`: greet Grace instead"), "{shown}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn the_end_of_input_is_no_answer() {
     screen.wait_for(QUESTION);
     screen.press(&["C-d"]);
     assert_eq!(screen.exit_code(), 5);
-    screen.wait_for("nobody could be asked");
+    screen.wait_for("no approver is available");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn an_interrupt_calls_off_and_voids_the_question() {
     screen.press(&["C-c"]);
     assert_eq!(screen.exit_code(), 130);
     screen.wait_for("haft no longer waits for an answer");
-    screen.wait_for("was called off");
+    screen.wait_for("was cancelled");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_question_lapses() {
     let screen = Screen::haft(&house, &ASKED);
     screen.wait_for("haft no longer waits for an answer");
     assert_eq!(screen.exit_code(), 5);
-    screen.wait_for("nobody decided about this call of `hello` in time");
+    screen.wait_for("no approver decided on this call of `hello` in time");
 }
 
 #[test]

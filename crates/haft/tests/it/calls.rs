@@ -124,7 +124,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     insta::assert_snapshot!(house.run(&["hello", "Ada", "--dry-run", "--approve", "none"]).whole(), @r#"
     hello {"name":"Ada"}
       touches nothing
-      decision: ask (mode `none` asks before everything)
+      decision: ask (mode `none` requires approval for every call)
       to change that: add `allow = ["hello"]` to <house>/home/.config/haft/config.toml, or use `--approve safe`
     --- stderr
 

@@ -99,7 +99,7 @@ fn a_container_that_goes_during_a_call_is_told_with_what_was_said_before() {
     Command::new(&engine).args(["kill", &name]).output().expect("it runs");
     let result = answer(&mut client, 1);
     assert_eq!(result["isError"], true, "{result}");
-    assert!(text(&result).contains("went away while the command ran in it"), "{}", text(&result));
+    assert!(text(&result).contains("disappeared while the command ran in it"), "{}", text(&result));
     let again = ask(&mut client, 2, "bash", json!({"command": "echo again"}));
     assert_eq!(text(&again), "again");
 }

@@ -64,7 +64,7 @@ fn a_client_that_cannot_ask_is_refused_at_once_and_told_of_the_other_way() {
     let mut client = Client::introduced(&house, json!({}));
     client.call(1, "write", json!({"path": "a.txt", "content": "x"}));
     let told = text(&client.next());
-    assert!(told.contains("no way to ask anybody"), "{told}");
+    assert!(told.contains("no approval handler"), "{told}");
     assert!(told.contains("`elsewhere = true` under `[approvals]`"), "{told}");
     assert!(listed(&house).is_empty(), "nobody was asked");
 }
@@ -75,7 +75,7 @@ fn a_yes_in_another_terminal_lets_the_call_run_where_it_was_asked_for() {
     let (mut client, id) = asking(&house, "a.txt");
     let shown = house.run(&["approvals", "show", &id]).out;
     assert!(shown.contains("+written") && shown.contains("write a.txt"), "{shown}");
-    assert!(shown.contains("why: mode `none` asks before: read a.txt"), "{shown}");
+    assert!(shown.contains("why: mode `none`: read a.txt"), "{shown}");
     assert!(!written(&house, "a.txt").exists());
     // The beginning of an id is enough.
     let ran = house.run(&["approvals", "approve", &id.chars().take(20).collect::<String>()]);
@@ -101,7 +101,7 @@ fn a_no_with_words_reaches_the_model() {
     let ran = house.run(&["approvals", "deny", &id, "--note", "use b.txt"]);
     assert_eq!((ran.code, &*ran.out), (0, "denied: the call does not run"), "{ran:?}");
     let told = text(&client.next());
-    assert!(told.contains("ada said no to this call of `write`: use b.txt"), "{told}");
+    assert!(told.contains("ada denied this call of `write`: use b.txt"), "{told}");
     assert!(!written(&house, "a.txt").exists());
 }
 
@@ -174,7 +174,7 @@ fn the_call_of_a_killed_server_waits_and_runs_here_exactly_once() {
     for _ in 0..2 {
         let again = house.run(&["approvals", "approve", &id]);
         assert_eq!(again.code, 4, "{again:?}");
-        assert!(again.err.contains("its call was taken up"), "{again:?}");
+        assert!(again.err.contains("its call was claimed"), "{again:?}");
     }
     assert!(!written(&house, "a.txt").exists(), "not a second time");
     let entries = house.run(&["ledger", "export"]).out;
@@ -355,7 +355,7 @@ fn the_live_list_shows_what_comes_and_decides_what_is_marked() {
     screen.wait_for("> quite another way");
     screen.press(&["Enter"]);
     let told = text(&client.next());
-    assert!(told.contains("ada said no to this call of `write`: quite another way"), "{told}");
+    assert!(told.contains("ada denied this call of `write`: quite another way"), "{told}");
     // A third one is remembered.
     client.call(3, "write", json!({"path": "c.txt", "content": "third\n"}));
     screen.wait_for("+third");
@@ -431,5 +431,5 @@ fn a_store_that_cannot_be_written_keeps_nobody_from_answering_at_the_terminal() 
     screen.press(&["y"]);
     assert_eq!(screen.exit_code(), 0);
     let shown = screen.wait_for("Hello, Ada!");
-    assert!(shown.contains("asked in this process only: "), "{shown}");
+    assert!(shown.contains("the approval request is visible in this process only: "), "{shown}");
 }

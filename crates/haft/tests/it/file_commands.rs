@@ -121,7 +121,7 @@ fn wrong_words_are_answered_with_the_next_step() {
     insta::assert_snapshot!(house.run(&["grep", "a(b"]).whole(), @r"
 
     --- stderr
-    error: `a(b` is no regular expression: unclosed group
+    error: `a(b` is not a valid regular expression: unclosed group
       next: set literal to true to search for the text as it is, or write `\` before the character
     --- exit 2
     ");
@@ -135,8 +135,8 @@ fn wrong_words_are_answered_with_the_next_step() {
     insta::assert_snapshot!(house.run_without_terminal(&["delete", "src/main.rs"]).whole(), @r#"
 
     --- stderr
-    error: `delete` needs a yes (mode `contained` asks before: write src/main.rs), and nobody could be asked
-      next: to run it unasked, add `allow = ["write(src/main.rs)"]` to <house>/home/.config/haft/config.toml, or use `--approve all`
+    error: `delete` needs approval (mode `contained`: write src/main.rs), but no approver is available
+      next: to run it without approval, add `allow = ["write(src/main.rs)"]` to <house>/home/.config/haft/config.toml, or use `--approve all`
     --- exit 5
     "#);
     assert_eq!(house.text("src/main.rs"), "fn main() {}\n");

@@ -121,7 +121,7 @@ fn what_a_command_changes_in_a_nested_repository_is_brought_back() {
         &house,
         "sub",
         "git -C sub config core.fsmonitor 'touch MARKER; false'",
-        "what was there before is back",
+        "the previous version was restored",
     );
     assert_eq!(std::fs::read_to_string(&config).expect("read"), before);
     // A harmless change stays.

@@ -60,7 +60,7 @@ impl House {
     /// haft as a person in the project would start it.
     pub(crate) fn haft(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(HAFT);
-        self.furnish(&mut command);
+        self.prepare(&mut command);
         command.args(arguments).stdin(Stdio::null());
         command
     }
@@ -68,12 +68,13 @@ impl House {
     /// The same where there is no terminal to ask at, wherever the tests themselves were started.
     pub(crate) fn haft_without_terminal(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("setsid");
-        self.furnish(&mut command);
+        self.prepare(&mut command);
         command.arg("--wait").arg(HAFT).args(arguments).stdin(Stdio::null());
         command
     }
 
-    fn furnish(&self, command: &mut Command) {
+    /// Sets the folder and the environment of a command.
+    pub(crate) fn prepare(&self, command: &mut Command) {
         let admin = self.path("admin.toml");
         command.current_dir(self.path("project")).env("HOME", self.path("home"));
         command.env("XDG_CONFIG_HOME", self.path("home/.config")).env("USER", "ada");
@@ -83,6 +84,7 @@ impl House {
             "COLUMNS",
             "DBUS_SESSION_BUS_ADDRESS",
             "HAFT_ADMIN_CONFIG",
+            "HAFT_COMPLETE",
             "HAFT_PASSPHRASE",
             "NO_COLOR",
             "RUST_BACKTRACE",
@@ -156,7 +158,7 @@ impl Screen {
         let number = SCREENS.fetch_add(1, Ordering::Relaxed);
         let screen = Self { socket: house.path(&format!("tmux-{number}.socket")) };
         let mut command = screen.tmux(&[]);
-        house.furnish(&mut command);
+        house.prepare(&mut command);
         command.arg("-f").arg(&settings).args(["new-session", "-d", "-x", "120", "-y", "40"]);
         let status = command.arg(line).status().expect("tmux is installed");
         assert!(status.success(), "tmux starts");

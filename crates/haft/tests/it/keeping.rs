@@ -42,12 +42,12 @@ fn what_was_cut_is_read_and_searched_by_later_commands() {
     let cut = house.run(&[&SEARCH[..], &["--json"]].concat()).json();
     let (id, content) = (cut["output_id"].as_str().expect("cut"), cut["content"].as_str());
     let content = content.expect("a text");
-    assert!(content.contains(&format!("the whole text is kept as output {id}: ")), "{content}");
+    assert!(content.contains(&format!("the full text is stored as output {id}: ")), "{content}");
     assert!(content.contains("error: the disk is on fire"), "{content}");
-    let told = content.split_once("[cut: lines ").expect("a note").1;
+    let told = content.split_once("[truncated: lines ").expect("a note").1;
     let (first, rest) = told.split_once('-').expect("two numbers");
     let first: usize = first.parse().expect("a number");
-    assert!(rest.contains("more is left out below"), "{rest}");
+    assert!(rest.contains("more is omitted below"), "{rest}");
     let number = (first + 1).to_string();
     let lines = house.run(&["output_read", id, "--start-line", &number, "--end-line", &number]);
     assert!(lines.out.contains(&format!("long.txt:{number}: long {number} xxx")), "{lines:?}");
@@ -60,7 +60,7 @@ fn what_was_cut_is_read_and_searched_by_later_commands() {
         "1500: long.txt:1500: long 1500 error: the disk is on fire\n[1 match in 2002 lines]"
     );
     let gone = house.run(&["output_read", "out_0"]);
-    assert_eq!((gone.code, gone.err.contains("no output is kept under `out_0`")), (3, true));
+    assert_eq!((gone.code, gone.err.contains("unknown output `out_0`")), (3, true));
 }
 
 #[test]
@@ -85,11 +85,11 @@ fn who_records_nothing_has_no_outputs_on_disk_but_may_write_a_list() {
     let house = with_long_file().user_config("[store]\nrecord = false\n");
     let cut = house.run(&[&SEARCH[..], &["--json"]].concat()).json();
     assert!(cut["output_id"].is_string(), "{cut}");
-    assert_eq!(house.run(&["todo_read"]).out, "[there is no todo list yet]");
+    assert_eq!(house.run(&["todo_read"]).out, "[no todo list yet]");
     assert_eq!(house.run(&["session", "list"]).out, "[no sessions]");
     assert!(!store(&house).exists(), "nobody asked for one");
     let written = house.run(&["todo_write", "--todos", r#"{"content": "a"}"#]);
-    assert_eq!(written.out, "[ ] 1: a\n[1 of 1 to do; version 1]", "{written:?}");
+    assert_eq!(written.out, "[ ] 1: a\n[1 of 1 open; version 1]", "{written:?}");
     assert_eq!(house.run(&["todo_read"]).out, written.out);
 }
 
@@ -128,7 +128,7 @@ fn sessions_see_each_other_and_leave_word() {
     let own = patched["structuredContent"]["session"]["id"].as_str().expect("an id").to_owned();
     assert!(own.starts_with("mcp-"), "{own}");
     let listed = called(&mut two, 1, "session", json!({"operation": "list", "filter": "parse"}));
-    assert!(text(&listed).starts_with(&format!("{own}; Parser; at work until 20")), "{listed}");
+    assert!(text(&listed).starts_with(&format!("{own}; Parser; last active 20")), "{listed}");
     let secret = format!("{}{}", "ghp_", "a1B2".repeat(9));
     let words = json!({"operation": "send", "session_id": own, "message": format!("the token is {secret}")});
     assert_eq!(
@@ -145,8 +145,8 @@ fn sessions_see_each_other_and_leave_word() {
     let todos = json!({"todos": [{"content": "a", "status": "in_progress"}]});
     called(&mut one, 4, "todo_write", todos);
     let other = called(&mut two, 3, "todo_read", json!({"session_id": own}));
-    assert_eq!(text(&other), "[~] 1: a\n[1 of 1 to do; version 1]");
-    assert_eq!(text(&called(&mut two, 4, "todo_read", json!({}))), "[there is no todo list yet]");
+    assert_eq!(text(&other), "[~] 1: a\n[1 of 1 open; version 1]");
+    assert_eq!(text(&called(&mut two, 4, "todo_read", json!({}))), "[no todo list yet]");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod calls;
+mod completion;
 mod containers;
 mod descriptors;
 #[path = "containers.rs"]

@@ -71,7 +71,7 @@ fn profiles_and_agents_narrow() {
     let ran = house.run(&["--profile", "mutt", "hello", "Ada"]);
     assert_eq!(ran.code, 2);
     assert!(
-        ran.err.contains("there is no profile `mutt`") && ran.err.contains("did you mean `mute`"),
+        ran.err.contains("unknown profile `mutt`") && ran.err.contains("did you mean `mute`"),
         "{ran:?}"
     );
 }

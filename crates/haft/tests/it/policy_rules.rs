@@ -75,7 +75,7 @@ fn what_is_not_saved_cannot_be_revoked() {
     let house = House::new();
     let told = house.run(&["policy", "revoke", "rule_1"]);
     assert_eq!(told.code, 3, "{told:?}");
-    assert!(told.err.contains("there is no saved rule `rule_1`"), "{told:?}");
+    assert!(told.err.contains("unknown saved rule `rule_1`"), "{told:?}");
     assert!(told.err.contains("`haft policy list` shows"), "{told:?}");
     assert_eq!(house.run(&["policy", "revoke"]).code, 2);
 }
@@ -101,12 +101,12 @@ deny = ["bash(rm *)"]
     insta::assert_snapshot!(house.run(&["policy", "check"]).whole(), @"
     <house>/home/.config/haft/config.toml:2: allow `bash(git *)` is very wide: the program does whatever its arguments say
       next: name the sub-command or script, as in `bash(git log *)` or `bash(python3 build.py *)`
-    <house>/home/.config/haft/config.toml:3: allow `bash(rm -rf build)` never speaks: deny `bash(rm *)` (<house>/home/.config/haft/config.toml:6) goes before it
-      next: take out one of the two
-    <house>/home/.config/haft/config.toml:4: allow `helo` fits no tool
+    <house>/home/.config/haft/config.toml:3: allow `bash(rm -rf build)` never applies: deny `bash(rm *)` (<house>/home/.config/haft/config.toml:6) takes precedence
+      next: remove one of the two
+    <house>/home/.config/haft/config.toml:4: allow `helo` matches no tool
       next: did you mean `hello`?
-    <house>/project/.haft/config.toml:1: allow `hello` is not in force: a project may only narrow until you trust it
-      next: add its folder to `trust` in your own config, or take the rule out
+    <house>/project/.haft/config.toml:1: allow `hello` has no effect: a project may only restrict until you trust it
+      next: add its folder to `trust` in your own config, or remove the rule
     2 rule files read, 4 things to look at
     --- stderr
 
@@ -131,7 +131,10 @@ fn a_file_that_does_not_parse_does_not_hide_the_others() {
     for place in ["config.toml:2:1: unknown key `alow`", "admin.toml:1:9: `bash(` is not a rule"] {
         assert!(told.out.contains(place), "{place}: {told:?}");
     }
-    assert!(told.out.contains("project/.haft/config.toml:1: deny `helo` fits no tool"), "{told:?}");
+    assert!(
+        told.out.contains("project/.haft/config.toml:1: deny `helo` matches no tool"),
+        "{told:?}"
+    );
     assert!(told.out.contains("3 rule files read, 3 things to look at"), "{told:?}");
 }
 

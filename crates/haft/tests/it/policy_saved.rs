@@ -49,12 +49,12 @@ fn a_rule_for_the_project_holds_in_the_next_process_and_nowhere_else() {
     answer(&house, &FETCH, "p");
     assert_eq!(action(&house, &FETCH), "allow");
     let ran = house.run_without_terminal(&FETCH);
-    assert!(!ran.err.contains("needs a yes"), "nobody is asked: {ran:?}");
+    assert!(!ran.err.contains("needs approval"), "nobody is asked: {ran:?}");
     let elsewhere = other_project(&house);
     let there = [FETCH[0], FETCH[1], "--workspace", &elsewhere];
     assert_eq!(action(&house, &there), "ask");
     let ran = house.run_without_terminal(&there);
-    assert!(ran.err.contains("needs a yes"), "{ran:?}");
+    assert!(ran.err.contains("needs approval"), "{ran:?}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_written_ask_or_deny_goes_before_what_was_saved() {
     assert_eq!(checked.code, 2);
     assert!(
         checked.out.contains(
-            "allow `web_fetch(nowhere.invalid)` never speaks: ask `web_fetch(*.invalid)`"
+            "allow `web_fetch(nowhere.invalid)` never applies: ask `web_fetch(*.invalid)`"
         ),
         "{checked:?}"
     );
@@ -137,7 +137,7 @@ fn the_question_says_what_a_rule_would_have_spared() {
     let question = screen.wait_for(QUESTION);
     assert!(
         question
-            .contains("[1] web_fetch(nowhere.invalid)  would have spared 2 of 3 questions so far"),
+            .contains("[1] web_fetch(nowhere.invalid)  would have avoided 2 of the last 3 prompts"),
         "{question}"
     );
     screen.press(&["n"]);

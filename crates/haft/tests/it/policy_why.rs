@@ -44,7 +44,7 @@ fn a_question_comes_with_what_a_yes_may_remember() {
     insta::assert_snapshot!(told.whole(), @r#"
     ask   web_fetch {"url":"https://docs.rs/serde"}
       for      you, mode `contained` (built-in)
-      because  mode `contained` asks before: fetch https://docs.rs/serde
+      because  mode `contained`: fetch https://docs.rs/serde
       change   add `allow = ["web_fetch(docs.rs)"]` to <house>/home/.config/haft/config.toml, or use `--approve all`
 
     what it would touch

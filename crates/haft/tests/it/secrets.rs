@@ -253,7 +253,10 @@ fn what_is_for_hosts_or_unknown_or_no_reference_reaches_no_command() {
     };
     let ran = run("K=secret:API");
     assert_eq!(ran.code, 5, "{ran:?}");
-    assert!(ran.err.contains("is for no command, only for requests to api.example.org"), "{ran:?}");
+    assert!(
+        ran.err.contains("is not for commands, only for requests to api.example.org"),
+        "{ran:?}"
+    );
     assert_eq!(run("K=secret:NONE").code, 3);
     for env in ["K=plain", "K=Bearer secret:KEY", "A B=secret:KEY", "=secret:KEY"] {
         assert_eq!(run(env).code, 2, "{env}");
@@ -608,7 +611,7 @@ fn gate(house: &House) -> Gate {
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace)
         .service::<dyn Executor>(Arc::new(programs))
-        .redactor(Redactor::default().watching(vault))
+        .redactor(Redactor::default().with_vault(vault))
         .build()
 }
 

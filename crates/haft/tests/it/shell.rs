@@ -321,7 +321,7 @@ fn what_the_sandbox_refuses_is_told_with_its_path_and_a_way() {
     let house = House::new();
     let mut client = trusted(&house);
     let refused = ask(&mut client, 1, "bash", json!({"command": "echo x > /etc/haft-test"}));
-    let told = "[refused: write /etc/haft-test: the sandbox shows it to be read only; write below the workspace or $TMPDIR]";
+    let told = "[refused: write /etc/haft-test: the sandbox shows it read-only; write below the workspace or $TMPDIR]";
     assert!(text(&refused).ends_with(told), "{refused:#}");
     assert_eq!(refused["structuredContent"]["refused"][0]["what"], "write /etc/haft-test");
     // What a command gets over is no concern of who reads its output.
@@ -339,8 +339,7 @@ fn what_the_sandbox_refuses_is_told_with_its_path_and_a_way() {
     fs::write(&outside, "x").expect("written");
     let command = format!("cat {}", outside.display());
     let unread = ask(&mut client, 4, "bash", json!({"command": command}));
-    let told =
-        format!("[refused: read {}: it is outside of what the sandbox shows", outside.display());
+    let told = format!("[refused: read {}: it is outside the sandbox", outside.display());
     assert!(text(&unread).contains(&told), "{unread:#}");
 }
 

@@ -70,7 +70,7 @@ async fn a_page_is_read_as_markdown_between_lines_that_it_cannot_write() {
     let url = site.url("/tea/");
     assert!(lines[0].starts_with(&format!("[data from {url} ")), "{}", outcome.content);
     let (last, inside) = lines.split_last().expect("lines");
-    assert_eq!(*last, "[the main part of the page; format=html has all of it]");
+    assert_eq!(*last, "[the main part of the page; use format=html for the whole page]");
     assert!(
         inside.last().is_some_and(|line| line.starts_with(&format!("[end of data from {url} ")))
     );

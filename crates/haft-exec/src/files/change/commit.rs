@@ -1,5 +1,6 @@
-//! The moment of a change: everything is ready, so only names move now. One file moves at once; several leave a record
-//! of how to take them back until the last one has moved.
+//! Commits a change: everything is prepared, so only names are replaced now. A single file is
+//! replaced atomically; for several files a record describes how to revert them until the last one
+//! is done.
 
 use std::{cell::RefCell, os::fd::OwnedFd, path::Path, rc::Rc};
 
@@ -10,38 +11,42 @@ use rustix::{
 };
 
 use super::{
-    area::{self, Area},
     descend::identity,
-    directories::Directories,
-    hold::{Found, Held, Seat},
+    directories::CreatedDirectories,
     journal,
-    record::{self, Step},
-    stage::Staged,
+    record::{self, RecordStep},
+    stage::StagedFile,
+    staging_area::{self, StagingArea},
+    targets::{LockedTargets, TargetLocation, TargetState},
 };
 use crate::files::{root::Root, workspace::Workspace};
 
-/// What is to become of one place.
-pub(super) enum Deed<'a> {
-    /// A file with this content. Mode, owner and attributes are those of what is there, else of `like`; `mode` goes before.
+/// The change of one target.
+pub(super) enum TargetChange<'a> {
+    /// Writes a file with this content. Mode, owner and attributes come from the existing file, or
+    /// from `like`; `mode` overrides the mode.
     Put { bytes: &'a Content, like: Option<usize>, mode: Option<u32> },
-    /// A link.
+    /// Creates a link.
     Link { to: &'a Path },
-    /// What is there goes.
+    /// Removes the target.
     Remove,
 }
 
-/// Makes the changes, or none of them. The journal is told when everything is ready.
-pub(super) fn commit(held: &Held<'_>, deeds: &[(usize, Deed<'_>)]) -> Result<(), ToolError> {
-    let mut made = Directories::default();
-    let areas = Areas::new(held.workspace, held.grant);
-    let done = prepare(held, deeds, &areas, &mut made).and_then(|mut moves| {
-        for (number, (seat, found)) in held.seats.iter().zip(&held.found).enumerate() {
-            seat.verify(found).map_err(|error| held.failure(number, error))?;
+/// Makes all changes or none. The journal is written once everything is ready.
+pub(super) fn commit(
+    locked: &LockedTargets<'_>,
+    target_changes: &[(usize, TargetChange<'_>)],
+) -> Result<(), ToolError> {
+    let mut made = CreatedDirectories::default();
+    let areas = StagingAreas::new(locked.workspace, locked.grant);
+    let done = prepare(locked, target_changes, &areas, &mut made).and_then(|mut moves| {
+        for (number, (location, found)) in locked.locations.iter().zip(&locked.found).enumerate() {
+            location.verify(found).map_err(|error| locked.failure(number, error))?;
         }
         if moves.is_empty() {
             return Ok(());
         }
-        let begun = journal::begin(held, deeds, &moves)?;
+        let begun = journal::begin(locked, target_changes, &moves)?;
         let done = match &mut *moves {
             [only] => only.make(&areas).and_then(|()| sync(&moves, &made)),
             several => make_all(several, &areas, &made),
@@ -55,89 +60,93 @@ pub(super) fn commit(held: &Held<'_>, deeds: &[(usize, Deed<'_>)]) -> Result<(),
     done
 }
 
-/// One name that is about to change hands.
-pub(super) struct Move<'a> {
-    held: &'a Held<'a>,
+/// A prepared change of one name.
+pub(super) struct PendingMove<'a> {
+    locked: &'a LockedTargets<'a>,
     pub(super) number: usize,
     directory: OwnedFd,
-    /// The new content; `None` when the file goes.
-    pub(super) staged: Option<Staged>,
+    /// The new content; `None` when the file is removed.
+    pub(super) staged: Option<StagedFile>,
 }
 
 fn prepare<'a>(
-    held: &'a Held<'a>,
-    deeds: &[(usize, Deed<'_>)],
-    areas: &Areas<'_>,
-    made: &mut Directories,
-) -> Result<Vec<Move<'a>>, ToolError> {
+    locked: &'a LockedTargets<'a>,
+    target_changes: &[(usize, TargetChange<'_>)],
+    areas: &StagingAreas<'_>,
+    made: &mut CreatedDirectories,
+) -> Result<Vec<PendingMove<'a>>, ToolError> {
     let mut moves = Vec::new();
-    for (number, deed) in deeds {
+    for (number, target_change) in target_changes {
         let number = *number;
-        let seat = &held.seats[number];
-        let fail = |error| held.failure(number, error);
-        let directory = made.open(seat).map_err(fail)?;
-        let staged = match deed {
-            Deed::Remove => None,
-            Deed::Link { to } => Some(Staged::link(areas.of(seat.root)?, to).map_err(fail)?),
-            Deed::Put { bytes, like, mode } => {
-                let staged = match Staged::nameless(seat.root, &directory).map_err(fail)? {
+        let location = &locked.locations[number];
+        let fail = |error| locked.failure(number, error);
+        let directory = made.open(location).map_err(fail)?;
+        let staged = match target_change {
+            TargetChange::Remove => None,
+            TargetChange::Link { to } => {
+                Some(StagedFile::link(areas.of(location.root)?, to).map_err(fail)?)
+            }
+            TargetChange::Put { bytes, like, mode } => {
+                let staged = match StagedFile::nameless(location.root, &directory).map_err(fail)? {
                     Some(staged) => staged,
-                    None => Staged::named(areas.of(seat.root)?).map_err(fail)?,
+                    None => StagedFile::named(areas.of(location.root)?).map_err(fail)?,
                 };
-                let like = like.and_then(|like| held.found[like].descriptor());
-                let like = held.found[number].descriptor().or(like);
+                let like = like.and_then(|like| locked.found[like].descriptor());
+                let like = locked.found[number].descriptor().or(like);
                 staged.fill(bytes, like, *mode).map_err(fail)?;
                 Some(staged)
             }
         };
-        moves.push(Move { held, number, directory, staged });
+        moves.push(PendingMove { locked, number, directory, staged });
     }
     Ok(moves)
 }
 
-impl<'a> Move<'a> {
-    fn seat(&self) -> &'a Seat<'a> {
-        &self.held.seats[self.number]
+impl<'a> PendingMove<'a> {
+    fn location(&self) -> &'a TargetLocation<'a> {
+        &self.locked.locations[self.number]
     }
 
     fn failure(&self, error: Errno) -> ToolError {
-        self.held.failure(self.number, error)
+        self.locked.failure(self.number, error)
     }
 
-    fn make(&mut self, areas: &Areas<'_>) -> Result<(), ToolError> {
-        let (directory, seat) = (&self.directory, self.seat());
-        let moved = match (&mut self.staged, &self.held.found[self.number]) {
-            (None, _) => fs::unlinkat(directory, &seat.name, AtFlags::empty()),
-            (Some(staged), Found::Missing) => staged.appear(directory, &seat.name),
-            (Some(staged), _) => staged.replace(&areas.of(seat.root)?, directory, &seat.name),
+    fn make(&mut self, areas: &StagingAreas<'_>) -> Result<(), ToolError> {
+        let (directory, location) = (&self.directory, self.location());
+        let moved = match (&mut self.staged, &self.locked.found[self.number]) {
+            (None, _) => fs::unlinkat(directory, &location.name, AtFlags::empty()),
+            (Some(staged), TargetState::Missing) => staged.appear(directory, &location.name),
+            (Some(staged), _) => {
+                staged.replace(&areas.of(location.root)?, directory, &location.name)
+            }
         };
         moved.map_err(|error| self.failure(error))
     }
 
-    /// How to take it back. The old file gets a second name in the area.
-    fn step(&self, area: &Area) -> Result<Step, Errno> {
-        let backup = match self.held.found[self.number] {
-            Found::File(_) | Found::Link(_) => {
-                let backup = Area::name();
-                let name = &self.seat().name;
+    /// Prepares the entry that reverts this change. The old file gets a second name in the area.
+    fn step(&self, area: &StagingArea) -> Result<RecordStep, Errno> {
+        let backup = match self.locked.found[self.number] {
+            TargetState::File(_) | TargetState::Link(_) => {
+                let backup = StagingArea::name();
+                let name = &self.location().name;
                 fs::linkat(&self.directory, name, &area.handle, &backup, AtFlags::empty())?;
                 Some(backup)
             }
             _ => None,
         };
-        let made = self.staged.as_ref().map(Staged::state).transpose()?;
-        Ok(Step { made, backup, path: self.seat().path.clone() })
+        let made = self.staged.as_ref().map(StagedFile::state).transpose()?;
+        Ok(RecordStep { made, backup, path: self.location().path.clone() })
     }
 }
 
 fn make_all(
-    moves: &mut [Move<'_>],
-    areas: &Areas<'_>,
-    made: &Directories,
+    moves: &mut [PendingMove<'_>],
+    areas: &StagingAreas<'_>,
+    made: &CreatedDirectories,
 ) -> Result<(), ToolError> {
-    let mut records = Records::default();
+    let mut records = UndoRecords::default();
     for step in moves.iter() {
-        let area = areas.of(step.seat().root)?;
+        let area = areas.of(step.location().root)?;
         records.add(step, area).map_err(|error| step.failure(error))?;
     }
     records.write().map_err(|error| moves[0].failure(error))?;
@@ -148,44 +157,45 @@ fn make_all(
         done += usize::from(result.is_ok());
     }
     match result.and_then(|()| sync(moves, made)) {
-        Err(error) => Err(take_back(records, &moves[..done], error)),
+        Err(error) => Err(revert(records, &moves[..done], error)),
         done => done,
     }
 }
 
-/// Undoes the moves that were made, last first.
-fn take_back(mut records: Records, moves: &[Move<'_>], error: ToolError) -> ToolError {
+/// Reverts the changes that were made, the last one first.
+fn revert(mut records: UndoRecords, moves: &[PendingMove<'_>], error: ToolError) -> ToolError {
     for (step, (area, how)) in moves.iter().zip(&records.steps).rev() {
-        let taken = how.take_back(&step.directory, &area.handle);
+        let taken = how.revert(&step.directory, &area.handle);
         if taken.and_then(|()| fs::fsync(&step.directory)).is_err() {
-            // Nothing is thrown away then: the next haft that opens the workspace tries again.
+            // Keep everything: the next haft that opens the workspace tries again.
             records.are_kept = true;
         }
     }
     if !records.are_kept {
         return error;
     }
-    let message = format!("{error}, and what was changed before that could not be put back");
+    let message = format!("{error}, and the earlier changes could not be reverted");
     ToolError::new(ErrorKind::Partial, message)
-        .hint("the old files are in `.haft/tmp`; they are put back when haft starts again")
+        .hint("the old files are in `.haft/tmp`; haft restores them at its next start")
 }
 
-/// What was done so far, on disk and in memory. Dropping it ends the change: from then on nothing is taken back.
+/// The steps done so far, on disk and in memory. Dropping it ends the change: afterwards nothing is
+/// reverted.
 #[derive(Default)]
-struct Records {
-    steps: Vec<(Rc<Area>, Step)>,
-    written: Vec<(Rc<Area>, String)>,
+struct UndoRecords {
+    steps: Vec<(Rc<StagingArea>, RecordStep)>,
+    written: Vec<(Rc<StagingArea>, String)>,
     are_kept: bool,
 }
 
-impl Records {
-    fn add(&mut self, step: &Move<'_>, area: Rc<Area>) -> Result<(), Errno> {
+impl UndoRecords {
+    fn add(&mut self, step: &PendingMove<'_>, area: Rc<StagingArea>) -> Result<(), Errno> {
         let step = step.step(&area)?;
         self.steps.push((area, step));
         Ok(())
     }
 
-    /// One record in each area, since each root is swept by itself.
+    /// Writes one record in each area, because each root is swept separately.
     fn write(&mut self) -> Result<(), Errno> {
         for (area, _) in &self.steps {
             if self.written.iter().any(|(written, _)| Rc::ptr_eq(written, area)) {
@@ -199,14 +209,15 @@ impl Records {
     }
 }
 
-impl Drop for Records {
+impl Drop for UndoRecords {
     fn drop(&mut self) {
         if self.are_kept {
             return;
         }
         for (area, name) in &self.written {
             let _ = fs::unlinkat(&area.handle, name, AtFlags::empty());
-            // Else a power cut could bring the record back, and with it undo a change that was reported as made.
+            // Otherwise a power cut could bring the record back, and with it revert a change that
+            // was reported as done.
             let _ = fs::fsync(&area.handle);
         }
         for (area, step) in &self.steps {
@@ -217,8 +228,8 @@ impl Drop for Records {
     }
 }
 
-/// A name is on disk when its directory is.
-fn sync(moves: &[Move<'_>], made: &Directories) -> Result<(), ToolError> {
+/// Syncs the directories, which puts the names on disk.
+fn sync(moves: &[PendingMove<'_>], made: &CreatedDirectories) -> Result<(), ToolError> {
     let mut synced = Vec::new();
     for step in moves {
         let directory = identity(&step.directory).map_err(|error| step.failure(error))?;
@@ -231,27 +242,27 @@ fn sync(moves: &[Move<'_>], made: &Directories) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// The areas of the roots a change touches, opened when first needed: a new file needs none.
-struct Areas<'a> {
+/// The areas of the roots that a change touches, opened on first use: a new file needs none.
+struct StagingAreas<'a> {
     workspace: &'a Workspace,
     grant: &'a FileGrant,
-    known: RefCell<Vec<(*const Root, Rc<Area>)>>,
+    known: RefCell<Vec<(*const Root, Rc<StagingArea>)>>,
 }
 
-impl<'a> Areas<'a> {
+impl<'a> StagingAreas<'a> {
     fn new(workspace: &'a Workspace, grant: &'a FileGrant) -> Self {
         Self { workspace, grant, known: RefCell::default() }
     }
 
-    fn of(&self, root: &Root) -> Result<Rc<Area>, ToolError> {
+    fn of(&self, root: &Root) -> Result<Rc<StagingArea>, ToolError> {
         let key: *const Root = root;
         let mut known = self.known.borrow_mut();
         if let Some((_, area)) = known.iter().find(|(root, _)| *root == key) {
             return Ok(area.clone());
         }
-        let opened = Area::open(root, self.workspace.patience);
+        let opened = StagingArea::open(root, self.workspace.lock_timeout);
         let area = opened
-            .map_err(|error| area::failure(self.workspace, root, error, self.grant))
+            .map_err(|error| staging_area::failure(self.workspace, root, error, self.grant))
             .map(Rc::new)?;
         known.push((key, area.clone()));
         Ok(area)

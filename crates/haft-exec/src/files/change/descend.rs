@@ -1,5 +1,5 @@
-//! A tree from its top to its leaves and back with one open directory: no depth is too deep, and no path too long. Mounts
-//! and links are not gone into.
+//! Visits a tree with only one open directory, so that neither its depth nor the length of its
+//! paths is limited. Mounts and links are not entered.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -14,22 +14,23 @@ use rustix::{
 
 use crate::files::root::{mount_of, same_mount};
 
-/// What is done with a tree.
-pub(super) trait Visit {
-    type Failure;
+/// Callbacks for the entries of a tree.
+pub(super) trait TreeVisitor {
+    type VisitError;
 
-    /// Something in `directory`; `path` is relative to the top and ends with its name. True to go into it.
-    fn entry(&mut self, directory: &OwnedFd, path: &Path) -> Result<bool, Self::Failure>;
+    /// Visits an entry of `directory`; `path` is relative to the top and ends with its name.
+    /// Returns true to enter it.
+    fn entry(&mut self, directory: &OwnedFd, path: &Path) -> Result<bool, Self::VisitError>;
 
-    /// A directory that was gone into, when all below it has been seen.
-    fn left(&mut self, above: &OwnedFd, path: &Path) -> Result<(), Self::Failure>;
+    /// Called for a directory that was entered, after its contents.
+    fn left(&mut self, above: &OwnedFd, path: &Path) -> Result<(), Self::VisitError>;
 
-    /// The system's word on a path.
-    fn failed(&self, path: &Path, error: Errno) -> Self::Failure;
+    /// Converts a system error about a path.
+    fn failed(&self, path: &Path, error: Errno) -> Self::VisitError;
 }
 
-/// Shows everything below a directory to a visitor.
-pub(super) fn descend<V: Visit>(top: OwnedFd, visit: &mut V) -> Result<(), V::Failure> {
+/// Visits everything below a directory.
+pub(super) fn descend<V: TreeVisitor>(top: OwnedFd, visit: &mut V) -> Result<(), V::VisitError> {
     let mut path = PathBuf::new();
     let mount = mount_of(&top).map_err(|error| visit.failed(&path, error))?;
     let mut levels = vec![Level::new(&top).map_err(|error| visit.failed(&path, error))?];
@@ -69,7 +70,7 @@ impl Level {
         Ok(Self { identity: identity(directory)?, names: names(directory)? })
     }
 
-    /// This directory again, from one below it, unless that was moved elsewhere meanwhile.
+    /// Reopens this directory from one below it, unless that one was moved.
     fn reopen(&self, below: &OwnedFd) -> Result<OwnedFd, Errno> {
         let above = open(below, OsStr::new(".."))?;
         if identity(&above)? == self.identity { Ok(above) } else { Err(Errno::STALE) }

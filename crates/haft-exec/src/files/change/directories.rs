@@ -1,4 +1,4 @@
-//! Directories made for what is to lie in them; they go again when that fails.
+//! Directories created for new files. They are removed again when the change fails.
 
 use std::{ffi::OsString, os::fd::OwnedFd};
 
@@ -7,22 +7,23 @@ use rustix::{
     io::Errno,
 };
 
-use super::{descend::open, hold::Seat};
+use super::{descend::open, targets::TargetLocation};
 
 #[derive(Default)]
-pub(super) struct Directories(Vec<(OwnedFd, OsString)>);
+pub(super) struct CreatedDirectories(Vec<(OwnedFd, OsString)>);
 
-impl Directories {
-    /// The directory of a seat, made if it is missing.
-    pub(super) fn open(&mut self, seat: &Seat<'_>) -> Result<OwnedFd, Errno> {
-        let mut here = open(&seat.above, ".".as_ref())?;
-        for name in &seat.missing {
+impl CreatedDirectories {
+    /// Opens the directory of a target, and creates it if it is missing.
+    pub(super) fn open(&mut self, location: &TargetLocation<'_>) -> Result<OwnedFd, Errno> {
+        let mut here = open(&location.above, ".".as_ref())?;
+        for name in &location.missing {
             let is_new = match fs::mkdirat(&here, name, Mode::from_raw_mode(0o777)) {
                 Ok(()) => true,
                 Err(Errno::EXIST) => false,
                 Err(error) => return Err(error),
             };
-            // A name that was missing a moment ago and is a file or a link now is somebody else's work.
+            // The name was missing a moment ago; if it is a file or a link now, another process
+            // created it.
             let next = open(&here, name)
                 .map_err(|error| if error == Errno::NOTDIR { Errno::STALE } else { error });
             if is_new {

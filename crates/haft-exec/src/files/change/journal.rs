@@ -1,5 +1,6 @@
-//! What the journal is told of a change before names change hands: what is there, with its content, and what will be.
-//! Nothing goes that could not be kept; what is too much for the journal is said before anything is touched.
+//! Reports a change to the journal before names are replaced: the existing entries with their
+//! content, and the new state. A change that the journal cannot keep is refused before anything is
+//! touched.
 
 use std::{
     collections::HashSet,
@@ -19,142 +20,155 @@ use rustix::{
 };
 
 use super::{
-    commit::{Deed, Move},
-    descend::{Visit, descend, open},
-    hold::{Found, Held, Seat},
-    images,
+    commit::{PendingMove, TargetChange},
+    descend::{TreeVisitor, descend, open},
+    path_states,
+    targets::{LockedTargets, TargetLocation, TargetState},
 };
-use crate::files::{facts, open_file::Handle, workspace::Workspace};
+use crate::files::{metadata, open_file::FileHandle, workspace::Workspace};
 
-/// What one change may take, all its files together, and of how many. It is held in memory until it is kept.
-const MOST_BYTES: u64 = 256 << 20;
-const MOST_ENTRIES: usize = 20_000;
+/// Maximum size and number of all files of one change together. They are held in memory until the
+/// journal has them.
+const MAX_CHANGE_BYTES: u64 = 256 << 20;
+const MAX_ENTRIES: usize = 20_000;
 
-/// Tells the journal of changes of files and links.
+/// Records changes of files and links in the journal.
 pub(super) fn begin(
-    held: &Held<'_>,
-    deeds: &[(usize, Deed<'_>)],
-    moves: &[Move<'_>],
+    locked: &LockedTargets<'_>,
+    target_changes: &[(usize, TargetChange<'_>)],
+    moves: &[PendingMove<'_>],
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(scribe) = held.grant.journal_writer() else { return Ok(None) };
-    let mut entries = Entries::default();
-    entries.add_made_directories(moves.iter().map(|step| &held.seats[step.number]));
-    for ((number, deed), step) in deeds.iter().zip(moves) {
-        let path = held.seats[*number].shown.clone();
-        let (before, content) = entries.before(scribe, &held.found[*number])?;
-        let after = after(deed, step).map_err(|error| held.failure(*number, error))?;
+    let Some(writer) = locked.grant.journal_writer() else { return Ok(None) };
+    let mut entries = JournalEntries::default();
+    entries.add_made_directories(moves.iter().map(|step| &locked.locations[step.number]));
+    for ((number, target_change), step) in target_changes.iter().zip(moves) {
+        let path = locked.locations[*number].shown.clone();
+        let (before, content) = entries.before(writer, &locked.found[*number])?;
+        let after = after(target_change, step).map_err(|error| locked.failure(*number, error))?;
         entries.add(NewJournalEntry { path, before, content, after, moved_from: None })?;
     }
-    scribe.begin(&entries.list).map(Some)
+    writer.begin(&entries.list).map(Some)
 }
 
-fn after(deed: &Deed<'_>, step: &Move<'_>) -> Result<PathState, Errno> {
-    Ok(match (deed, &step.staged) {
-        (Deed::Put { bytes, .. }, Some(staged)) => {
+fn after(target_change: &TargetChange<'_>, step: &PendingMove<'_>) -> Result<PathState, Errno> {
+    Ok(match (target_change, &step.staged) {
+        (TargetChange::Put { bytes, .. }, Some(staged)) => {
             let (hash, mode) = (bytes.hash(), staged.stat()?.st_mode & 0o7777);
             PathState::File { hash: Some(hash), mode, size: bytes.len() as u64 }
         }
-        (Deed::Link { to }, _) => PathState::Link { to: (*to).to_owned() },
+        (TargetChange::Link { to }, _) => PathState::Link { to: (*to).to_owned() },
         _ => PathState::Missing,
     })
 }
 
-/// Tells the journal how a change ended.
+/// Reports to the journal how a change ended.
 pub(super) fn settle<T>(begun: Option<OpenChange>, done: &Result<T, ToolError>) {
     match (begun, done) {
         (None, _) => {}
         (Some(begun), Ok(_)) => begun.commit(),
-        // What could not be put back may be either way: undo looks.
+        // An entry that could not be reverted may be in either state: undo checks.
         (Some(begun), Err(error)) if error.kind() == ErrorKind::Partial => begun.in_doubt(),
         (Some(begun), Err(_)) => drop(begun),
     }
 }
 
-/// Tells the journal of something that moves from one place to another.
+/// Records a rename in the journal.
 pub(super) fn begin_move(
     grant: &FileGrant,
-    from: &Seat<'_>,
-    to: &Seat<'_>,
+    from: &TargetLocation<'_>,
+    to: &TargetLocation<'_>,
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(scribe) = grant.journal_writer() else { return Ok(None) };
-    let mut entries = Entries::default();
+    let Some(writer) = grant.journal_writer() else { return Ok(None) };
+    let mut entries = JournalEntries::default();
     entries.add_made_directories([to].into_iter());
-    let look = |seat: &Seat<'_>| Ok::<_, ToolError>(entry_at(&seat.above, &seat.name, &seat.shown));
-    let after = look(from)?.map_or(PathState::Other, |facts| images::of_facts(&facts));
-    let replaced = if to.missing.is_empty() { look(to)? } else { None };
+    let current = |location: &TargetLocation<'_>| {
+        Ok::<_, ToolError>(entry_at(&location.above, &location.name, &location.shown))
+    };
+    let after =
+        current(from)?.map_or(PathState::Other, |metadata| path_states::of_metadata(&metadata));
+    let replaced = if to.missing.is_empty() { current(to)? } else { None };
     let (before, content) = match replaced {
-        Some(facts) => entries.of_facts(scribe, &to.above, &to.name, facts)?,
+        Some(metadata) => entries.of_metadata(writer, &to.above, &to.name, metadata)?,
         None => (PathState::Missing, None),
     };
     let moved_from = Some(from.shown.clone());
     entries.add(NewJournalEntry { path: to.shown.clone(), before, content, after, moved_from })?;
-    scribe.begin(&entries.list).map(Some)
+    writer.begin(&entries.list).map(Some)
 }
 
-/// Tells the journal of something that goes, with all below it.
+/// Records the removal of an entry with everything below it.
 pub(super) fn begin_removal(
     workspace: &Workspace,
     grant: &FileGrant,
-    seat: &Seat<'_>,
+    location: &TargetLocation<'_>,
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(scribe) = grant.journal_writer() else { return Ok(None) };
-    let Some(facts) = entry_at(&seat.above, &seat.name, &seat.shown) else { return Ok(None) };
-    let is_directory = facts.kind == FileKind::Directory;
-    let mut entries = Entries::default();
-    entries.add_going(scribe, &seat.above, &seat.name, facts)?;
-    if is_directory && scribe.pre_images() == PreImages::Content {
-        let fail = |error| workspace.failure(&seat.shown, error, grant);
-        let top = open(&seat.above, &seat.name).map_err(fail)?;
-        descend(top, &mut Below { workspace, grant, scribe, seat, entries: &mut entries })?;
+    let Some(writer) = grant.journal_writer() else { return Ok(None) };
+    let Some(metadata) = entry_at(&location.above, &location.name, &location.shown) else {
+        return Ok(None);
+    };
+    let is_directory = metadata.kind == FileKind::Directory;
+    let mut entries = JournalEntries::default();
+    entries.add_going(writer, &location.above, &location.name, metadata)?;
+    if is_directory && writer.pre_images() == PreImages::Content {
+        let fail = |error| workspace.failure(&location.shown, error, grant);
+        let top = open(&location.above, &location.name).map_err(fail)?;
+        descend(
+            top,
+            &mut RemovalVisitor { workspace, grant, writer, location, entries: &mut entries },
+        )?;
     }
-    scribe.begin(&entries.list).map(Some)
+    writer.begin(&entries.list).map(Some)
 }
 
-/// Tells the journal of directories that are about to be made.
+/// Records new directories in the journal.
 pub(super) fn begin_directories(
     grant: &FileGrant,
-    seat: &Seat<'_>,
+    location: &TargetLocation<'_>,
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(scribe) = grant.journal_writer() else { return Ok(None) };
-    let mut entries = Entries::default();
-    entries.add_made_directories([seat].into_iter());
+    let Some(writer) = grant.journal_writer() else { return Ok(None) };
+    let mut entries = JournalEntries::default();
+    entries.add_made_directories([location].into_iter());
     let after = PathState::Directory { mode: 0o777 };
-    entries.add(NewJournalEntry::created(seat.shown.clone(), after))?;
-    scribe.begin(&entries.list).map(Some)
+    entries.add(NewJournalEntry::created(location.shown.clone(), after))?;
+    writer.begin(&entries.list).map(Some)
 }
 
-/// What has a name, if anything does. That it is gone again shows when it is to be moved.
+/// Returns the metadata of an entry, if there is one. Concurrent removal is detected when it is
+/// moved.
 fn entry_at(directory: &OwnedFd, name: &OsStr, shown: &Path) -> Option<FileMetadata> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = fs::openat(directory, name, flags, Mode::empty()).ok()?;
-    facts::of(&handle, shown).ok()
+    metadata::of(&handle, shown).ok()
 }
 
 #[derive(Default)]
-struct Entries {
+struct JournalEntries {
     list: Vec<NewJournalEntry>,
     bytes: u64,
 }
 
-impl Entries {
+impl JournalEntries {
     fn add(&mut self, entry: NewJournalEntry) -> Result<(), ToolError> {
-        if self.list.len() >= MOST_ENTRIES {
+        if self.list.len() >= MAX_ENTRIES {
             let message = format!(
-                "more than {MOST_ENTRIES} files would change at `{}`, too many to keep for undo",
+                "more than {MAX_ENTRIES} files would change at `{}`, too many to keep for undo",
                 self.list.first().map_or(Path::new("."), |first| &first.path).display()
             );
-            return Err(ToolError::new(ErrorKind::TooLarge, message).hint(SMALLER));
+            return Err(ToolError::new(ErrorKind::TooLarge, message).hint(SMALLER_CHANGE_HINT));
         }
         self.list.push(entry);
         Ok(())
     }
 
-    /// Those above the places of a change that are not there yet, each once, upper ones first.
-    fn add_made_directories<'a>(&mut self, seats: impl Iterator<Item = &'a Seat<'a>>) {
+    /// Adds the missing directories above the targets, each once, upper ones first.
+    fn add_made_directories<'a>(
+        &mut self,
+        locations: impl Iterator<Item = &'a TargetLocation<'a>>,
+    ) {
         let mut known: HashSet<PathBuf> = HashSet::new();
-        for seat in seats {
+        for location in locations {
             let above: Vec<&Path> =
-                seat.shown.ancestors().skip(1).take(seat.missing.len()).collect();
+                location.shown.ancestors().skip(1).take(location.missing.len()).collect();
             for path in above.into_iter().rev() {
                 if known.insert(path.to_owned()) {
                     let after = PathState::Directory { mode: 0o777 };
@@ -164,27 +178,27 @@ impl Entries {
         }
     }
 
-    /// What a place holds that a change is about to alter.
+    /// Returns the state of a target before the change.
     fn before(
         &mut self,
-        scribe: &JournalWriter,
-        found: &Found,
+        writer: &JournalWriter,
+        found: &TargetState,
     ) -> Result<(PathState, Option<Vec<u8>>), ToolError> {
         match found {
-            Found::File(handle) => self.of_file(scribe, handle),
-            other => Ok((images::of_found(other)?, None)),
+            TargetState::File(handle) => self.of_file(writer, handle),
+            other => Ok((path_states::of_found(other)?, None)),
         }
     }
 
     fn add_going(
         &mut self,
-        scribe: &JournalWriter,
+        writer: &JournalWriter,
         directory: &OwnedFd,
         name: &OsStr,
-        facts: FileMetadata,
+        metadata: FileMetadata,
     ) -> Result<(), ToolError> {
-        let path = facts.path.clone();
-        let (before, content) = self.of_facts(scribe, directory, name, facts)?;
+        let path = metadata.path.clone();
+        let (before, content) = self.of_metadata(writer, directory, name, metadata)?;
         self.add(NewJournalEntry {
             path,
             before,
@@ -194,48 +208,50 @@ impl Entries {
         })
     }
 
-    fn of_facts(
+    fn of_metadata(
         &mut self,
-        scribe: &JournalWriter,
+        writer: &JournalWriter,
         directory: &OwnedFd,
         name: &OsStr,
-        facts: FileMetadata,
+        metadata: FileMetadata,
     ) -> Result<(PathState, Option<Vec<u8>>), ToolError> {
-        if scribe.pre_images() == PreImages::Names {
-            return Ok((images::of_facts(&facts), None));
+        if writer.pre_images() == PreImages::Names {
+            return Ok((path_states::of_metadata(&metadata), None));
         }
-        match facts.kind {
-            FileKind::Link | FileKind::Directory => return Ok((images::of_facts(&facts), None)),
+        match metadata.kind {
+            FileKind::Link | FileKind::Directory => {
+                return Ok((path_states::of_metadata(&metadata), None));
+            }
             FileKind::File => {}
-            kind => return Err(not_kept(&facts.path, &format!("is a {}", kind.name()))),
+            kind => return Err(not_kept(&metadata.path, &format!("is a {}", kind.name()))),
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let handle = fs::openat(directory, name, flags, Mode::empty())
-            .map_err(|error| not_kept(&facts.path, &format!("cannot be read: {error}")))?;
-        self.of_file(scribe, &Handle::new(handle, facts))
+            .map_err(|error| not_kept(&metadata.path, &format!("cannot be read: {error}")))?;
+        self.of_file(writer, &FileHandle::new(handle, metadata))
     }
 
     fn of_file(
         &mut self,
-        scribe: &JournalWriter,
-        handle: &Handle,
+        writer: &JournalWriter,
+        handle: &FileHandle,
     ) -> Result<(PathState, Option<Vec<u8>>), ToolError> {
-        let facts = handle.metadata();
-        if scribe.pre_images() == PreImages::Names {
-            return Ok((images::of_file(facts, None), None));
+        let metadata = handle.metadata();
+        if writer.pre_images() == PreImages::Names {
+            return Ok((path_states::of_file(metadata, None), None));
         }
-        self.bytes += facts.size;
-        if facts.size > MAX_WHOLE_FILE_BYTES {
-            let (size, limit) = (facts.size >> 20, MAX_WHOLE_FILE_BYTES >> 20);
+        self.bytes += metadata.size;
+        if metadata.size > MAX_WHOLE_FILE_BYTES {
+            let (size, limit) = (metadata.size >> 20, MAX_WHOLE_FILE_BYTES >> 20);
             return Err(not_kept(
-                &facts.path,
+                &metadata.path,
                 &format!("has {size} MiB, above the {limit} that are kept for undo"),
             ));
         }
-        if self.bytes > MOST_BYTES {
-            let limit = MOST_BYTES >> 20;
+        if self.bytes > MAX_CHANGE_BYTES {
+            let limit = MAX_CHANGE_BYTES >> 20;
             return Err(not_kept(
-                &facts.path,
+                &metadata.path,
                 &format!(
                     "and what goes with it have more than the {limit} MiB that are kept for undo"
                 ),
@@ -243,34 +259,35 @@ impl Entries {
         }
         let content = (handle as &dyn OpenFile).read_whole()?;
         let hash = ContentHash::of(&content);
-        Ok((images::of_file(facts, Some(hash)), Some(content)))
+        Ok((path_states::of_file(metadata, Some(hash)), Some(content)))
     }
 }
 
-const SMALLER: &str = "nothing was changed; change less at once, or delete with without_undo if nobody will want it back";
+const SMALLER_CHANGE_HINT: &str =
+    "nothing was changed; change less at once, or delete with without_undo if no undo is needed";
 
 fn not_kept(path: &Path, why: &str) -> ToolError {
     let message = format!("`{}` {why}, so the change could not be undone", path.display());
-    ToolError::new(ErrorKind::TooLarge, message).hint(SMALLER)
+    ToolError::new(ErrorKind::TooLarge, message).hint(SMALLER_CHANGE_HINT)
 }
 
-/// Everything below a directory that goes.
-struct Below<'a> {
+/// Records everything below a directory that is removed.
+struct RemovalVisitor<'a> {
     workspace: &'a Workspace,
     grant: &'a FileGrant,
-    scribe: &'a JournalWriter,
-    seat: &'a Seat<'a>,
-    entries: &'a mut Entries,
+    writer: &'a JournalWriter,
+    location: &'a TargetLocation<'a>,
+    entries: &'a mut JournalEntries,
 }
 
-impl Visit for Below<'_> {
-    type Failure = ToolError;
+impl TreeVisitor for RemovalVisitor<'_> {
+    type VisitError = ToolError;
 
     fn entry(&mut self, directory: &OwnedFd, path: &Path) -> Result<bool, ToolError> {
-        let (name, shown) = (path.file_name().unwrap_or_default(), self.seat.shown.join(path));
-        let Some(facts) = entry_at(directory, name, &shown) else { return Ok(false) };
-        let is_directory = facts.kind == FileKind::Directory;
-        self.entries.add_going(self.scribe, directory, name, facts)?;
+        let (name, shown) = (path.file_name().unwrap_or_default(), self.location.shown.join(path));
+        let Some(metadata) = entry_at(directory, name, &shown) else { return Ok(false) };
+        let is_directory = metadata.kind == FileKind::Directory;
+        self.entries.add_going(self.writer, directory, name, metadata)?;
         Ok(is_directory)
     }
 
@@ -279,6 +296,6 @@ impl Visit for Below<'_> {
     }
 
     fn failed(&self, path: &Path, error: Errno) -> ToolError {
-        self.workspace.failure(&self.seat.shown.join(path), error, self.grant)
+        self.workspace.failure(&self.location.shown.join(path), error, self.grant)
     }
 }

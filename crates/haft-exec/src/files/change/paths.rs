@@ -1,4 +1,4 @@
-//! Changes that are about names, not content: moving, removing, making directories.
+//! Changes of names, not of content: renaming, removing, creating directories.
 
 use std::{
     ffi::OsString,
@@ -17,15 +17,15 @@ use rustix::{
 };
 
 use super::{
-    area::{Area, HOME, remove_tree},
-    descend::{Visit, descend, identity, names, open},
-    directories::Directories,
-    hold::{Seat, changed_meanwhile, hold, seat},
+    descend::{TreeVisitor, descend, identity, names, open},
+    directories::CreatedDirectories,
     journal,
+    staging_area::{HAFT_DIRECTORY, StagingArea, remove_tree},
+    targets::{TargetLocation, changed_concurrently, find_target, lock_targets},
 };
 use crate::files::{
-    facts,
     locate::LastLink,
+    metadata,
     root::{mount_of, same_mount},
     workspace::Workspace,
 };
@@ -39,14 +39,16 @@ pub(crate) fn rename(
 ) -> Result<(PathBuf, PathBuf), ToolError> {
     let wanted = [(from, LastLink::Keep), (to, LastLink::Keep)];
     check_not_root(workspace, &wanted, grant)?;
-    let (mut seats, _locks) = hold(workspace, &wanted, grant)?;
-    let (Some(to), Some(from)) = (seats.pop(), seats.pop()) else {
+    let (mut locations, _locks) = lock_targets(workspace, &wanted, grant)?;
+    let (Some(to), Some(from)) = (locations.pop(), locations.pop()) else {
         return Err(ToolError::internal("two paths have two places"));
     };
-    let fail = |seat: &Seat<'_>, error| move_failure(workspace, seat, &to.shown, error, grant);
+    let fail = |location: &TargetLocation<'_>, error| {
+        move_failure(workspace, location, &to.shown, error, grant)
+    };
     let moving = kind(&from).map_err(|error| fail(&from, error))?;
     if moving == FileKind::Directory {
-        Below { workspace, seat: &from, new: Some(&to), grant }.check()?;
+        AccessCheck { workspace, location: &from, new: Some(&to), grant }.check()?;
     }
     match kind(&to) {
         Ok(_) if !replace => return Err(is_taken(&to.shown)),
@@ -56,7 +58,7 @@ pub(crate) fn rename(
         _ => {}
     }
     let begun = journal::begin_move(grant, &from, &to)?;
-    let mut made = Directories::default();
+    let mut made = CreatedDirectories::default();
     let moved = made.open(&to).map_err(|error| fail(&to, error)).and_then(|directory| {
         move_name(&from, &to, &directory, replace).map_err(|error| fail(&from, error))?;
         Ok(directory)
@@ -73,20 +75,20 @@ pub(crate) fn rename(
 }
 
 fn move_name(
-    from: &Seat<'_>,
-    to: &Seat<'_>,
+    from: &TargetLocation<'_>,
+    to: &TargetLocation<'_>,
     directory: &OwnedFd,
     replace: bool,
 ) -> Result<(), Errno> {
-    // Of two names for one file the system leaves both, and calls it done.
+    // For two names of the same file the system keeps both and reports success.
     if replace && is_same_file(from, to) {
         let is_same_name = identity(&from.above)? == identity(directory)? && from.name == to.name;
-        let gone = || fs::unlinkat(&from.above, &from.name, AtFlags::empty());
-        return if is_same_name { Ok(()) } else { gone() };
+        let unlink = || fs::unlinkat(&from.above, &from.name, AtFlags::empty());
+        return if is_same_name { Ok(()) } else { unlink() };
     }
     let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
     match fs::renameat_with(&from.above, &from.name, directory, &to.name, flags) {
-        // An old file system; the look just before has to do.
+        // An old file system cannot do this atomically; the check just before has to suffice.
         Err(Errno::INVAL | Errno::NOSYS) if !to.path.starts_with(&from.path) => {
             fs::renameat(&from.above, &from.name, directory, &to.name)?;
         }
@@ -95,9 +97,9 @@ fn move_name(
     Ok(())
 }
 
-fn is_same_file(from: &Seat<'_>, to: &Seat<'_>) -> bool {
-    let identity = |seat: &Seat<'_>| {
-        let stat = fs::statat(&seat.above, &seat.name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+fn is_same_file(from: &TargetLocation<'_>, to: &TargetLocation<'_>) -> bool {
+    let identity = |location: &TargetLocation<'_>| {
+        let stat = fs::statat(&location.above, &location.name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some((stat.st_dev, stat.st_ino))
     };
     to.missing.is_empty() && identity(from).is_some() && identity(from) == identity(to)
@@ -105,34 +107,36 @@ fn is_same_file(from: &Seat<'_>, to: &Seat<'_>) -> bool {
 
 fn is_not_replaced(shown: &Path, there: FileKind) -> ToolError {
     let (shown, there) = (shown.display(), there.name());
-    let message = format!("`{shown}` is a {there}; directories replace nothing, nor are replaced");
+    let message =
+        format!("`{shown}` is a {there}; a directory cannot replace anything or be replaced");
     ToolError::conflict(message).hint("name the new path in full, or delete what is there first")
 }
 
-/// The workspace itself and further roots stay where they are.
+/// Refuses to move or remove the workspace or another root.
 fn check_not_root(
     workspace: &Workspace,
     paths: &[(&Path, LastLink)],
     grant: &FileGrant,
 ) -> Result<(), ToolError> {
     for (path, last) in paths {
-        let spot = workspace.spot(path, *last, grant)?;
-        if spot.path == Path::new(".") {
-            let message = format!("`{}` is the workspace itself, or a root", spot.shown.display());
-            return Err(ToolError::input(message).hint("name something in it"));
+        let located = workspace.located(path, *last, grant)?;
+        if located.path == Path::new(".") {
+            let message =
+                format!("`{}` is the workspace itself, or a root", located.shown.display());
+            return Err(ToolError::input(message).hint("name a path inside it"));
         }
     }
     Ok(())
 }
 
 fn is_taken(shown: &Path) -> ToolError {
-    ToolError::conflict(format!("there is already something at `{}`", shown.display()))
+    ToolError::conflict(format!("`{}` already exists", shown.display()))
         .hint("choose another path, or set on_conflict to overwrite to replace a file")
 }
 
 fn move_failure(
     workspace: &Workspace,
-    seat: &Seat<'_>,
+    location: &TargetLocation<'_>,
     to: &Path,
     error: Errno,
     grant: &FileGrant,
@@ -140,16 +144,16 @@ fn move_failure(
     let target = to.display();
     match error {
         Errno::EXIST | Errno::NOTEMPTY => is_taken(to),
-        Errno::STALE => changed_meanwhile(to),
-        Errno::INVAL => ToolError::input(format!("`{target}` lies inside what is to be moved"))
+        Errno::STALE => changed_concurrently(to),
+        Errno::INVAL => ToolError::input(format!("`{target}` is inside the directory to move"))
             .hint("choose a path outside of it"),
         Errno::XDEV => {
             let message =
-                format!("`{}` and `{target}` are on different disks", seat.shown.display());
+                format!("`{}` and `{target}` are on different disks", location.shown.display());
             ToolError::new(ErrorKind::Unsupported, message)
                 .hint("write the content to the new path, then delete the old one")
         }
-        error => workspace.failure(&seat.shown, error, grant),
+        error => workspace.failure(&location.shown, error, grant),
     }
 }
 
@@ -161,41 +165,45 @@ pub(crate) fn remove(
 ) -> Result<(PathBuf, u64), ToolError> {
     let wanted = [(path, LastLink::Keep)];
     check_not_root(workspace, &wanted, grant)?;
-    let (mut seats, _locks) = hold(workspace, &wanted, grant)?;
-    let seat = seats.pop().ok_or_else(|| ToolError::internal("one path has one place"))?;
-    let shown = seat.shown.clone();
+    let (mut locations, _locks) = lock_targets(workspace, &wanted, grant)?;
+    let location = locations.pop().ok_or_else(|| ToolError::internal("one path has one place"))?;
+    let shown = location.shown.clone();
     let fail = |error| workspace.failure(&shown, error, grant);
-    let kind = kind(&seat).map_err(fail)?;
+    let kind = kind(&location).map_err(fail)?;
     if kind == FileKind::Directory && recursive {
-        Below { workspace, seat: &seat, new: None, grant }.check()?;
+        AccessCheck { workspace, location: &location, new: None, grant }.check()?;
     } else if kind == FileKind::Directory {
-        // What cannot be looked into may be empty all the same: then removing it tells.
-        is_empty(&seat).unwrap_or(true).then_some(()).ok_or_else(|| not_empty(&shown))?;
+        // A directory that cannot be listed may be empty: removing it shows.
+        is_empty(&location).unwrap_or(true).then_some(()).ok_or_else(|| not_empty(&shown))?;
     }
-    let begun = journal::begin_removal(workspace, grant, &seat)?;
+    let begun = journal::begin_removal(workspace, grant, &location)?;
     let removed = match kind {
-        FileKind::Directory if recursive => remove_directory(&seat, workspace.patience)
+        FileKind::Directory if recursive => remove_directory(&location, workspace.lock_timeout)
             .map_err(|(removed, error)| partly(&shown, removed, fail(error))),
-        FileKind::Directory => match fs::unlinkat(&seat.above, &seat.name, AtFlags::REMOVEDIR) {
-            Err(Errno::NOTEMPTY | Errno::EXIST) => Err(not_empty(&shown)),
-            done => done.map(|()| 1).map_err(fail),
-        },
-        _ => fs::unlinkat(&seat.above, &seat.name, AtFlags::empty()).map(|()| 1).map_err(fail),
+        FileKind::Directory => {
+            match fs::unlinkat(&location.above, &location.name, AtFlags::REMOVEDIR) {
+                Err(Errno::NOTEMPTY | Errno::EXIST) => Err(not_empty(&shown)),
+                done => done.map(|()| 1).map_err(fail),
+            }
+        }
+        _ => fs::unlinkat(&location.above, &location.name, AtFlags::empty())
+            .map(|()| 1)
+            .map_err(fail),
     };
     journal::settle(begun, &removed);
     let removed = removed?;
-    fs::fsync(&seat.above).map_err(fail)?;
-    Ok((seat.shown, removed))
+    fs::fsync(&location.above).map_err(fail)?;
+    Ok((location.shown, removed))
 }
 
 fn not_empty(shown: &Path) -> ToolError {
     ToolError::conflict(format!("the directory `{}` is not empty", shown.display()))
-        .hint("set recursive to delete it with all it holds")
+        .hint("set recursive to delete it with its contents")
 }
 
-/// Looked at before the journal is told, so that a refusal leaves no trace there.
-fn is_empty(seat: &Seat<'_>) -> Result<bool, Errno> {
-    Ok(names(&open(&seat.above, &seat.name)?)?.is_empty())
+/// Checked before the journal entry is written, so that a refusal leaves no entry.
+fn is_empty(location: &TargetLocation<'_>) -> Result<bool, Errno> {
+    Ok(names(&open(&location.above, &location.name)?)?.is_empty())
 }
 
 fn partly(shown: &Path, removed: u64, error: ToolError) -> ToolError {
@@ -203,26 +211,29 @@ fn partly(shown: &Path, removed: u64, error: ToolError) -> ToolError {
         return error;
     }
     let message =
-        format!("`{}` is not gone, but {removed} entries of it are: {error}", shown.display());
-    ToolError::new(ErrorKind::Partial, message).hint("list what is left of it, then decide")
+        format!("`{}` was deleted only in part, {removed} entries: {error}", shown.display());
+    ToolError::new(ErrorKind::Partial, message).hint("list what is left, then decide")
 }
 
-/// Takes the directory away as a whole, then removes it where a crash would leave it to be swept. What cannot be removed
-/// comes back.
-fn remove_directory(seat: &Seat<'_>, patience: Duration) -> Result<u64, (u64, Errno)> {
-    let area = match Area::open(seat.root, patience) {
-        Ok(area) if !seat.path.starts_with(HOME) => area,
-        // Nothing moves into itself, and where there is no area it is removed in its place.
-        _ => return remove_tree(&seat.above, &seat.name),
+/// Moves the directory into the staging area as a whole, then removes it there, where a crash
+/// leaves it to be swept. If it cannot be removed it is moved back.
+fn remove_directory(
+    location: &TargetLocation<'_>,
+    lock_timeout: Duration,
+) -> Result<u64, (u64, Errno)> {
+    let area = match StagingArea::open(location.root, lock_timeout) {
+        Ok(area) if !location.path.starts_with(HAFT_DIRECTORY) => area,
+        // Nothing can move into itself, and without a staging area it is removed in place.
+        _ => return remove_tree(&location.above, &location.name),
     };
-    let gone = OsString::from(Area::name());
-    match fs::renameat(&seat.above, &seat.name, &area.handle, &gone) {
-        Err(Errno::XDEV) => return remove_tree(&seat.above, &seat.name),
+    let gone = OsString::from(StagingArea::name());
+    match fs::renameat(&location.above, &location.name, &area.handle, &gone) {
+        Err(Errno::XDEV) => return remove_tree(&location.above, &location.name),
         moved => moved.map_err(|error| (0, error))?,
     }
     remove_tree(&area.handle, &gone).inspect_err(|_| {
         let back = RenameFlags::NOREPLACE;
-        let _ = fs::renameat_with(&area.handle, &gone, &seat.above, &seat.name, back);
+        let _ = fs::renameat_with(&area.handle, &gone, &location.above, &location.name, back);
     })
 }
 
@@ -231,26 +242,26 @@ pub(crate) fn make_directory(
     path: &Path,
     grant: &FileGrant,
 ) -> Result<(PathBuf, bool), ToolError> {
-    let spot = workspace.spot(path, LastLink::Follow, grant)?;
-    if spot.path == Path::new(".") {
-        return Ok((spot.shown, false));
+    let located = workspace.located(path, LastLink::Follow, grant)?;
+    if located.path == Path::new(".") {
+        return Ok((located.shown, false));
     }
-    let mut seat = seat(workspace, path, LastLink::Follow, grant)?;
-    match kind(&seat) {
-        Ok(FileKind::Directory) => return Ok((seat.shown, false)),
+    let mut location = find_target(workspace, path, LastLink::Follow, grant)?;
+    match kind(&location) {
+        Ok(FileKind::Directory) => return Ok((location.shown, false)),
         Ok(kind) => {
             let message =
-                format!("`{}` is there already, as a {}", seat.shown.display(), kind.name());
+                format!("`{}` already exists, as a {}", location.shown.display(), kind.name());
             return Err(ToolError::conflict(message).hint("choose another path"));
         }
         Err(_) => {}
     }
-    let begun = journal::begin_directories(grant, &seat)?;
-    seat.missing.push(seat.name.clone());
-    let mut made = Directories::default();
-    let opened = made.open(&seat).map_err(|error| match error {
-        Errno::STALE => changed_meanwhile(&seat.shown),
-        error => workspace.failure(&seat.shown, error, grant),
+    let begun = journal::begin_directories(grant, &location)?;
+    location.missing.push(location.name.clone());
+    let mut made = CreatedDirectories::default();
+    let opened = made.open(&location).map_err(|error| match error {
+        Errno::STALE => changed_concurrently(&location.shown),
+        error => workspace.failure(&location.shown, error, grant),
     });
     journal::settle(begun, &opened);
     if let Err(error) = opened {
@@ -258,41 +269,42 @@ pub(crate) fn make_directory(
         return Err(error);
     }
     made.sync();
-    Ok((seat.shown, made.are_new()))
+    Ok((location.shown, made.are_new()))
 }
 
-/// What has the name, a link as itself.
-fn kind(seat: &Seat<'_>) -> Result<FileKind, Errno> {
-    if !seat.missing.is_empty() {
+/// Returns the kind of the target; a link counts as a link.
+fn kind(location: &TargetLocation<'_>) -> Result<FileKind, Errno> {
+    if !location.missing.is_empty() {
         return Err(Errno::NOENT);
     }
-    let stat = fs::statat(&seat.above, &seat.name, AtFlags::SYMLINK_NOFOLLOW)?;
-    Ok(facts::kind(fs::FileType::from_raw_mode(stat.st_mode)))
+    let stat = fs::statat(&location.above, &location.name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(metadata::kind(fs::FileType::from_raw_mode(stat.st_mode)))
 }
 
-/// A directory moves or goes with all it holds, so all it holds must be open to the call, under its new name too.
-struct Below<'a> {
+/// Checks that the call may access everything in a directory that is moved or removed, under its
+/// new name too.
+struct AccessCheck<'a> {
     workspace: &'a Workspace,
-    seat: &'a Seat<'a>,
-    new: Option<&'a Seat<'a>>,
+    location: &'a TargetLocation<'a>,
+    new: Option<&'a TargetLocation<'a>>,
     grant: &'a FileGrant,
 }
 
-impl Below<'_> {
+impl AccessCheck<'_> {
     fn check(mut self) -> Result<(), ToolError> {
-        let top = open(&self.seat.above, &self.seat.name)
-            .and_then(|top| same_mount(&top, mount_of(&self.seat.above)?).map(|()| top))
+        let top = open(&self.location.above, &self.location.name)
+            .and_then(|top| same_mount(&top, mount_of(&self.location.above)?).map(|()| top))
             .map_err(|error| self.failed(Path::new(""), error))?;
         descend(top, &mut self)
     }
 }
 
-impl Visit for Below<'_> {
-    type Failure = ToolError;
+impl TreeVisitor for AccessCheck<'_> {
+    type VisitError = ToolError;
 
     fn entry(&mut self, directory: &OwnedFd, path: &Path) -> Result<bool, ToolError> {
-        for seat in [Some(self.seat), self.new].into_iter().flatten() {
-            self.grant.check(&seat.shown.join(path))?;
+        for location in [Some(self.location), self.new].into_iter().flatten() {
+            self.grant.check(&location.shown.join(path))?;
         }
         let name = path.file_name().unwrap_or_default();
         let stat = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -306,8 +318,8 @@ impl Visit for Below<'_> {
 
     fn failed(&self, path: &Path, error: Errno) -> ToolError {
         match error {
-            Errno::STALE => changed_meanwhile(&self.seat.shown.join(path)),
-            error => self.workspace.failure(&self.seat.shown.join(path), error, self.grant),
+            Errno::STALE => changed_concurrently(&self.location.shown.join(path)),
+            error => self.workspace.failure(&self.location.shown.join(path), error, self.grant),
         }
     }
 }

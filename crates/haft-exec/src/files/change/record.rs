@@ -1,6 +1,7 @@
-//! The record of a change of several files: how to take it back. It lies in the area while names move, so that the next
-//! haft ends what a crash interrupted. A repository may bring files of this form along, so nothing in one is believed
-//! that its author could have known beforehand.
+//! The record of a change of several files, which describes how to revert it. It lies in the
+//! staging area while names are replaced, so that the next haft reverts what a crash interrupted. A
+//! repository may contain files of this form, so a record only counts if it contains numbers that
+//! its author could not know beforehand.
 
 use std::{
     ffi::OsStr,
@@ -14,23 +15,23 @@ use rustix::{
     io::Errno,
 };
 
-use super::{area::Area, descend::identity, stage::write_all};
+use super::{descend::identity, stage::write_all, staging_area::StagingArea};
 use crate::files::root::Root;
 
-/// Ends the name of a record.
+/// Suffix of a record's name.
 pub(super) const RECORD: &str = ".undo";
-const LARGEST: u64 = 16 << 20;
+const MAX_RECORD_BYTES: u64 = 16 << 20;
 
-/// One state of a file, by which it is known again. The time of its last write is in it because numbers of files are
-/// used again, and because people edit in place.
+/// Identifies a file in one state. It includes the modification time because inode numbers are
+/// reused, and because other programs edit in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct FileFingerprint {
     pub(super) inode: u64,
     pub(super) size: i64,
     pub(super) modified_ns: i128,
 }
 
-impl State {
+impl FileFingerprint {
     pub(super) fn of(stat: &fs::Stat) -> Self {
         let modified_ns =
             i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec);
@@ -46,22 +47,23 @@ impl State {
     }
 }
 
-/// One line of a record: what a change did, or was about to do, to one file.
+/// One line of a record: a change that was made, or was about to be made, to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step {
-    /// The new content; `None` when the file was to go.
-    pub(super) made: Option<State>,
-    /// Where the old file is kept in the area; `None` when there was none.
+pub(super) struct RecordStep {
+    /// The new content; `None` when the file was to be removed.
+    pub(super) made: Option<FileFingerprint>,
+    /// Name of the old file in the area; `None` when there was none.
     pub(super) backup: Option<String>,
     /// Relative to the root.
     pub(super) path: PathBuf,
 }
 
-impl Step {
+impl RecordStep {
     fn line(&self) -> String {
-        let made = self.made.map_or("-".to_owned(), |State { inode, size, modified_ns }| {
-            format!("{inode}:{size}:{modified_ns}")
-        });
+        let made =
+            self.made.map_or("-".to_owned(), |FileFingerprint { inode, size, modified_ns }| {
+                format!("{inode}:{size}:{modified_ns}")
+            });
         let backup = self.backup.as_deref().unwrap_or("-");
         let mut path = String::new();
         for byte in self.path.as_os_str().as_bytes() {
@@ -78,11 +80,11 @@ impl Step {
                 let mut numbers = numbers.split(':');
                 let inode = numbers.next()?.parse().ok()?;
                 let size = numbers.next()?.parse().ok()?;
-                Some(State { inode, size, modified_ns: numbers.next()?.parse().ok()? })
+                Some(FileFingerprint { inode, size, modified_ns: numbers.next()?.parse().ok()? })
             }
         };
         let backup = words.next().filter(|name| *name != "-").map(str::to_owned);
-        // Names only, never paths: a backup is in the area or nowhere.
+        // Only names, never paths: a backup must be in the area.
         if backup.as_ref().is_some_and(|name| name.contains('/') || name.starts_with('.')) {
             return None;
         }
@@ -94,10 +96,11 @@ impl Step {
         Some(Self { made, backup, path: PathBuf::from(OsStr::from_bytes(&path)) })
     }
 
-    /// Puts the old file back where the new one is; what somebody else put there since is left alone.
-    pub(super) fn take_back(&self, directory: &OwnedFd, area: &OwnedFd) -> Result<(), Errno> {
+    /// Restores the old file if the new one is still there. A file that another process put there
+    /// since is left alone.
+    pub(super) fn revert(&self, directory: &OwnedFd, area: &OwnedFd) -> Result<(), Errno> {
         let Some(name) = self.path.file_name() else { return Ok(()) };
-        let now = State::at(directory, name)?;
+        let now = FileFingerprint::at(directory, name)?;
         match &self.backup {
             _ if now != self.made => Ok(()),
             Some(backup) => fs::renameat(area, backup, directory, name),
@@ -107,16 +110,16 @@ impl Step {
     }
 }
 
-/// Writes a record; returns its name. It is on disk, and so is the way to the old files.
+/// Writes a record and returns its name. The record and the old files are then on disk.
 pub(super) fn write<'a>(
-    area: &Area,
-    steps: impl Iterator<Item = &'a Step>,
+    area: &StagingArea,
+    steps: impl Iterator<Item = &'a RecordStep>,
 ) -> Result<String, Errno> {
-    let name = format!("{}{RECORD}", Area::name());
+    let name = format!("{}{RECORD}", StagingArea::name());
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let handle = fs::openat(&area.handle, &name, flags, Mode::from_raw_mode(0o600))?;
     let written = first_line(&area.handle, &handle).and_then(|mut text| {
-        text.extend(steps.map(Step::line));
+        text.extend(steps.map(RecordStep::line));
         text.push_str("end\n");
         write_all(&handle, text.as_bytes())?;
         fs::fsync(&handle)?;
@@ -129,26 +132,26 @@ pub(super) fn write<'a>(
     Ok(name)
 }
 
-/// Binds a record to the place it was written at, by numbers that no repository can know beforehand.
+/// Binds a record to its directory and inode, numbers that no repository can know beforehand.
 fn first_line(area: &OwnedFd, record: &OwnedFd) -> Result<String, Errno> {
     let ((_, area), (_, record)) = (identity(area)?, identity(record)?);
     Ok(format!("haft {area} {record}\n"))
 }
 
-/// Takes back what a record says. Steps that cannot be taken back are passed over.
-pub(super) fn take_back(root: &Root, area: &OwnedFd, name: &OsStr) {
+/// Reverts the steps of a record. Steps that cannot be reverted are skipped.
+pub(super) fn revert(root: &Root, area: &OwnedFd, name: &OsStr) {
     for step in read(area, name).unwrap_or_default() {
         let above = step.path.parent().unwrap_or(Path::new(""));
         let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         if let Ok(directory) = root.open_at(above, OFlags::RDONLY | OFlags::DIRECTORY) {
-            let _ = step.take_back(&directory, area);
+            let _ = step.revert(&directory, area);
             let _ = fs::fsync(&directory);
         }
     }
 }
 
-fn read(area: &OwnedFd, name: &OsStr) -> Option<Vec<Step>> {
-    // Not waiting: what lies here need not be a file.
+fn read(area: &OwnedFd, name: &OsStr) -> Option<Vec<RecordStep>> {
+    // Open without blocking: the entry need not be a regular file.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let handle = fs::openat(area, name, flags, Mode::empty()).ok()?;
     if !FileType::from_raw_mode(fs::fstat(&handle).ok()?.st_mode).is_file() {
@@ -156,9 +159,9 @@ fn read(area: &OwnedFd, name: &OsStr) -> Option<Vec<Step>> {
     }
     let first = first_line(area, &handle).ok()?;
     let mut text = String::new();
-    std::fs::File::from(handle).take(LARGEST).read_to_string(&mut text).ok()?;
+    std::fs::File::from(handle).take(MAX_RECORD_BYTES).read_to_string(&mut text).ok()?;
     // A record without its last line was not finished, so nothing was changed after it.
-    text.strip_prefix(&first)?.strip_suffix("end\n")?.lines().map(Step::parse).collect()
+    text.strip_prefix(&first)?.strip_suffix("end\n")?.lines().map(RecordStep::parse).collect()
 }
 
 #[cfg(test)]
@@ -168,16 +171,16 @@ mod tests {
     #[test]
     fn a_step_is_read_as_it_was_written() {
         for backup in [None, Some("7-a-1".to_owned())] {
-            for made in [None, Some(State { inode: 42, size: 7, modified_ns: -1 })] {
+            for made in [None, Some(FileFingerprint { inode: 42, size: 7, modified_ns: -1 })] {
                 let (backup, path) = (backup.clone(), "a b/\u{e4}\n.txt".into());
-                let step = Step { made, backup, path };
-                assert_eq!(Step::parse(step.line().trim_end()), Some(step));
+                let step = RecordStep { made, backup, path };
+                assert_eq!(RecordStep::parse(step.line().trim_end()), Some(step));
             }
         }
         for wrong in
             ["x - 00", "1:2 - 00", "- - zz", "- -", "", "- ../up 61", "- .. 61", "- a/b 61"]
         {
-            assert_eq!(Step::parse(wrong), None, "{wrong}");
+            assert_eq!(RecordStep::parse(wrong), None, "{wrong}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! New content on disk, complete and synced, before it has the name that people look for.
+//! Writes and syncs new content completely before it gets its final name.
 
 use std::{
     ffi::OsStr,
@@ -13,23 +13,23 @@ use rustix::{
     io::Errno,
 };
 
-use super::{area::Area, attributes, record::State};
+use super::{attributes, record::FileFingerprint, staging_area::StagingArea};
 use crate::files::root::Root;
 
-/// New content that has no name yet, or one in the area.
-pub(super) struct Staged {
+/// New content that has no name yet, or a name in the staging area.
+pub(super) struct StagedFile {
     descriptor: OwnedFd,
-    name: Option<(Rc<Area>, String)>,
+    name: Option<(Rc<StagingArea>, String)>,
 }
 
-impl Staged {
-    /// A file without a name, made in the directory it is meant for, so that a default access list of that directory
-    /// applies; `None` where the file system knows no such files.
+impl StagedFile {
+    /// Creates a file without a name in its target directory, so that the directory's default
+    /// access list applies. `None` when the file system does not support such files.
     pub(super) fn nameless(root: &Root, directory: &OwnedFd) -> Result<Option<Self>, Errno> {
-        if root.names_all_files.load(Ordering::Relaxed) {
+        if root.lacks_tmpfile.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        // Naming it later goes through /proc.
+        // Naming it later needs /proc.
         if fs::accessat(CWD, "/proc/self/fd", fs::Access::EXISTS, AtFlags::empty()).is_err() {
             return Ok(None);
         }
@@ -37,31 +37,31 @@ impl Staged {
         match fs::openat(directory, ".", flags, Mode::from_raw_mode(0o666)) {
             Ok(descriptor) => Ok(Some(Self { descriptor, name: None })),
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                root.names_all_files.store(true, Ordering::Relaxed);
+                root.lacks_tmpfile.store(true, Ordering::Relaxed);
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// A file with a name in the area.
-    pub(super) fn named(area: Rc<Area>) -> Result<Self, Errno> {
-        let name = Area::name();
+    /// Creates a file with a name in the area.
+    pub(super) fn named(area: Rc<StagingArea>) -> Result<Self, Errno> {
+        let name = StagingArea::name();
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let descriptor = fs::openat(&area.handle, &name, flags, Mode::from_raw_mode(0o666))?;
         Ok(Self { descriptor, name: Some((area, name)) })
     }
 
-    /// A link with a name in the area.
-    pub(super) fn link(area: Rc<Area>, to: &Path) -> Result<Self, Errno> {
-        let name = Area::name();
+    /// Creates a link with a name in the area.
+    pub(super) fn link(area: Rc<StagingArea>, to: &Path) -> Result<Self, Errno> {
+        let name = StagingArea::name();
         fs::symlinkat(to, &area.handle, &name)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = fs::openat(&area.handle, &name, flags, Mode::empty())?;
         Ok(Self { descriptor, name: Some((area, name)) })
     }
 
-    /// Writes the content; `like` is the file it takes mode, owner and attributes from. `mode` goes before that.
+    /// Writes the content. Mode, owner and attributes come from `like`; `mode` overrides the mode.
     pub(super) fn fill(
         &self,
         bytes: &[u8],
@@ -82,26 +82,26 @@ impl Staged {
         fs::fstat(&self.descriptor)
     }
 
-    pub(super) fn state(&self) -> Result<State, Errno> {
-        Ok(State::of(&fs::fstat(&self.descriptor)?))
+    pub(super) fn state(&self) -> Result<FileFingerprint, Errno> {
+        Ok(FileFingerprint::of(&fs::fstat(&self.descriptor)?))
     }
 
-    /// Whether it needs a name in the area before it can take the place of a file.
+    /// Returns true when it needs a name in the area before it can replace a file.
     pub(super) fn is_nameless(&self) -> bool {
         self.name.is_none()
     }
 
-    /// Gives it the name of a file that is there, which is thereby replaced.
+    /// Replaces an existing file by giving this one its name.
     pub(super) fn replace(
         &mut self,
-        area: &Rc<Area>,
+        area: &Rc<StagingArea>,
         directory: &OwnedFd,
         name: &OsStr,
     ) -> Result<(), Errno> {
         if self.is_nameless() {
-            let own = Area::name();
+            let own = StagingArea::name();
             match self.give_name(&area.handle, OsStr::new(&own)) {
-                // Part of another volume although it is the same mount.
+                // Another volume, although it is the same mount.
                 Err(Errno::XDEV) => return self.replace_beside(directory, name),
                 linked => linked?,
             }
@@ -115,7 +115,7 @@ impl Staged {
     }
 
     fn replace_beside(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
-        let own = format!(".haft-{}", Area::name());
+        let own = format!(".haft-{}", StagingArea::name());
         self.give_name(directory, OsStr::new(&own))?;
         let moved = fs::renameat(directory, &own, directory, name);
         if moved.is_err() {
@@ -124,12 +124,12 @@ impl Staged {
         moved
     }
 
-    /// Gives it a name that must be free.
+    /// Gives it a name that must be unused.
     pub(super) fn appear(&mut self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         let Some((area, own)) = &self.name else { return self.give_name(directory, name) };
         let moved = fs::renameat_with(&area.handle, own, directory, name, RenameFlags::NOREPLACE);
         match moved {
-            // An old file system: the look before has to do.
+            // An old file system: the earlier check has to suffice.
             Err(Errno::INVAL | Errno::NOSYS) => fs::renameat(&area.handle, own, directory, name)?,
             moved => moved?,
         }
@@ -143,8 +143,8 @@ impl Staged {
     }
 }
 
-impl Drop for Staged {
-    /// What did not get its name goes.
+impl Drop for StagedFile {
+    /// Removes a file that did not get its final name.
     fn drop(&mut self) {
         if let Some((area, name)) = &self.name {
             let _ = fs::unlinkat(&area.handle, name, AtFlags::empty());

@@ -1,19 +1,20 @@
-//! A pattern as `grep-regex` takes it, and what is said when it does not.
+//! Compiles a pattern with `grep-regex`, and explains errors.
 
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use haft_core::{ToolError, files::SearchFiles};
 
-/// A compiled pattern above this size would take longer to build than to search with.
-const LARGEST_PATTERN: usize = 32 << 20;
-/// For each thread, while it searches.
-const LARGEST_CACHE: usize = 16 << 20;
+/// Maximum size of a compiled pattern. A larger one would take longer to build than to search with.
+const MAX_COMPILED_BYTES: usize = 32 << 20;
+/// Maximum size of the cache of each searching thread.
+const MAX_CACHE_BYTES: usize = 16 << 20;
 
-/// The pattern, ready to search with.
+/// Compiles the pattern.
 ///
 /// # Errors
-/// Of kind `input`, in one line.
+/// Of kind `input`, on one line.
 pub(crate) fn matcher(query: &SearchFiles) -> Result<RegexMatcher, ToolError> {
-    // `crlf` makes `$` match before `\r\n`; the lines themselves still end at `\n`, or everything may span lines.
+    // `crlf` makes `$` match before `\r\n`; lines still end at `\n`, otherwise every match could
+    // span lines.
     let line_end = if query.is_multiline { None } else { Some(b'\n') };
     RegexMatcherBuilder::new()
         .crlf(true)
@@ -21,14 +22,14 @@ pub(crate) fn matcher(query: &SearchFiles) -> Result<RegexMatcher, ToolError> {
         .multi_line(true)
         .fixed_strings(query.is_literal)
         .case_insensitive(query.ignores_case)
-        .size_limit(LARGEST_PATTERN)
-        .dfa_size_limit(LARGEST_CACHE)
+        .size_limit(MAX_COMPILED_BYTES)
+        .dfa_size_limit(MAX_CACHE_BYTES)
         .build(&query.pattern)
         .map_err(|error| wrong(&query.pattern, error.kind()))
 }
 
 fn wrong(pattern: &str, kind: &ErrorKind) -> ToolError {
-    let (whole, pattern) = (pattern, shortened(pattern));
+    let (whole, pattern) = (pattern, truncated(pattern));
     match kind {
         ErrorKind::NotAllowed(_) => ToolError::input(format!(
             "`{pattern}` spans lines, but each line is searched by itself"
@@ -39,7 +40,7 @@ fn wrong(pattern: &str, kind: &ErrorKind) -> ToolError {
                 .hint("use smaller repetitions")
         }
         ErrorKind::Regex(reason) => ToolError::input(format!(
-            "`{pattern}` is no regular expression: {}",
+            "`{pattern}` is not a valid regular expression: {}",
             in_one_line(reason, whole)
         ))
         .hint("set literal to true to search for the text as it is, or write `\\` before the character"),
@@ -48,28 +49,30 @@ fn wrong(pattern: &str, kind: &ErrorKind) -> ToolError {
     }
 }
 
-/// The library draws the pattern with a caret under it; models want the position and the reason.
+/// The library prints the pattern with a caret under it; models need the position and the reason.
 fn in_one_line(reason: &str, pattern: &str) -> String {
     let lines: Vec<&str> = reason.lines().collect();
-    let Some(said) = lines.iter().rev().find_map(|line| line.trim().strip_prefix("error: ")) else {
+    let Some(message) = lines.iter().rev().find_map(|line| line.trim().strip_prefix("error: "))
+    else {
         return lines.join(" ");
     };
     let is_caret = |line: &&&str| line.contains('^') && line.trim_matches([' ', '^']).is_empty();
     let caret = lines.iter().find(is_caret).and_then(|line| line.find('^'));
-    // It stands behind four spaces and in a group of the library's own, whose end may be the one that is missed.
-    let place = caret.and_then(|column| column.checked_sub(4 + "(?:".len()));
-    match place {
-        Some(place) if !pattern.contains('\n') => {
-            format!("{said} at character {}", (place + 1).min(pattern.chars().count()))
+    // The pattern is indented by four spaces and wrapped in a group of the library, whose end may
+    // be the one that is missing.
+    let position = caret.and_then(|column| column.checked_sub(4 + "(?:".len()));
+    match position {
+        Some(position) if !pattern.contains('\n') => {
+            format!("{message} at character {}", (position + 1).min(pattern.chars().count()))
         }
-        _ => said.to_owned(),
+        _ => message.to_owned(),
     }
 }
 
-/// Enough of a pattern to know it by.
-fn shortened(pattern: &str) -> String {
-    const MOST: usize = 200;
-    match pattern.char_indices().nth(MOST) {
+/// Enough of a pattern to recognise it.
+fn truncated(pattern: &str) -> String {
+    const MAX_CHARS: usize = 200;
+    match pattern.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", pattern.get(..end).unwrap_or_default()),
         None => pattern.to_owned(),
     }

@@ -18,7 +18,7 @@ use regex_automata::{
     util::{start, syntax},
 };
 
-use super::lines::Lines;
+use super::lines::LineCollector;
 
 /// Read at a time.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -56,7 +56,7 @@ pub(super) fn find_lines(
     dfa: &DFA,
     mut reader: impl Read,
     context: usize,
-    lines: &mut Lines<'_>,
+    lines: &mut LineCollector<'_>,
 ) -> io::Result<()> {
     let mut block = vec![0; BLOCK_BYTES];
     let mut stream = LineStream::new(dfa, context, lines)?;
@@ -95,7 +95,7 @@ enum StreamStep {
 struct LineStream<'s, 'l> {
     dfa: &'s DFA,
     cache: Cache,
-    lines: &'s mut Lines<'l>,
+    lines: &'s mut LineCollector<'l>,
     context: usize,
     /// Lines before, which a match would show.
     before: VecDeque<ContextLine>,
@@ -146,7 +146,7 @@ impl StreamedLine {
 }
 
 impl<'s, 'l> LineStream<'s, 'l> {
-    fn new(dfa: &'s DFA, context: usize, lines: &'s mut Lines<'l>) -> io::Result<Self> {
+    fn new(dfa: &'s DFA, context: usize, lines: &'s mut LineCollector<'l>) -> io::Result<Self> {
         let mut cache = dfa.create_cache();
         let start = begin(dfa, &mut cache)?;
         let line = StreamedLine::new(1, start);

@@ -1,90 +1,95 @@
-//! Globs on paths. `globset` says what fits; a glob is taken apart only to pass over directories in which nothing fits.
+//! Globs on paths. `globset` does the matching; a glob is split only to skip directories in which
+//! nothing can match.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 use globset::{GlobBuilder, GlobSet};
 use haft_core::ToolError;
 
-/// As long as a path can be.
-const LONGEST: usize = 4096;
+/// The maximum length of a path.
+const MAX_PATTERN_BYTES: usize = 4096;
 
-/// Several globs; a path fits when it fits one of them.
+/// Several globs; a path matches when it matches one of them.
 pub(crate) struct Globs {
-    globs: Vec<Glob>,
-    /// Names are all that counts.
-    is_about_names: bool,
+    globs: Vec<PathGlob>,
+    /// True when only names matter.
+    matches_names_only: bool,
 }
 
-struct Glob {
+struct PathGlob {
     matcher: GlobSet,
-    /// A path fits when its last name does.
-    is_about_names: bool,
-    /// For each of the first directories what its name must be like.
+    /// True when only the last name of a path matters.
+    matches_names_only: bool,
+    /// For each of the first directories, the glob of its name.
     leading: Vec<GlobSet>,
-    /// Files further down may fit, too.
+    /// True when files further down may match too.
     is_deep: bool,
 }
 
 impl Globs {
-    /// One glob.
+    /// Compiles one glob.
     ///
     /// # Errors
     /// Of kind `input`, with the reason.
     pub(crate) fn one(pattern: &str) -> Result<Self, ToolError> {
-        Ok(Self::of(vec![Glob::new(pattern)?]))
+        Ok(Self::of(vec![PathGlob::new(pattern)?]))
     }
 
-    /// Several, separated by commas outside braces and brackets.
+    /// Compiles several globs, separated by commas outside braces and brackets.
     ///
     /// # Errors
     /// As for one.
     pub(crate) fn list(patterns: &str) -> Result<Self, ToolError> {
         let parts = split_list(patterns);
         let parts = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
-        let globs: Vec<Glob> = parts.map(Glob::new).collect::<Result<_, _>>()?;
+        let globs: Vec<PathGlob> = parts.map(PathGlob::new).collect::<Result<_, _>>()?;
         if globs.is_empty() {
-            return Err(ToolError::input(format!("`{patterns}` holds no glob"))
+            return Err(ToolError::input(format!("`{patterns}` contains no glob"))
                 .hint("give one such as `*.rs` or `src/**/*.{ts,tsx}`, or leave it out"));
         }
         Ok(Self::of(globs))
     }
 
-    fn of(globs: Vec<Glob>) -> Self {
-        let is_about_names = globs.iter().all(|glob| glob.is_about_names);
-        Self { globs, is_about_names }
+    fn of(globs: Vec<PathGlob>) -> Self {
+        let matches_names_only = globs.iter().all(|glob| glob.matches_names_only);
+        Self { globs, matches_names_only }
     }
 
-    /// Whether a file of this name could fit, wherever it is.
-    pub(crate) fn fit_name(&self, name: &[u8]) -> bool {
-        self.globs.iter().any(|glob| !glob.is_about_names || glob.matcher.is_match(as_path(name)))
+    /// Returns true when a file with this name could match in some directory.
+    pub(crate) fn may_match_name(&self, name: &[u8]) -> bool {
+        self.globs
+            .iter()
+            .any(|glob| !glob.matches_names_only || glob.matcher.is_match(as_path(name)))
     }
 
-    /// Whether a file fits whose name could; the path is relative to where the walk began.
-    pub(crate) fn fit(&self, path: &[u8]) -> bool {
-        self.is_about_names || self.globs.iter().any(|glob| glob.matcher.is_match(as_path(path)))
+    /// Returns true when a file matches whose name may match; the path is relative to the start of
+    /// the walk.
+    pub(crate) fn matches(&self, path: &[u8]) -> bool {
+        self.matches_names_only
+            || self.globs.iter().any(|glob| glob.matcher.is_match(as_path(path)))
     }
 
-    /// Whether something below a directory could fit.
-    pub(crate) fn reach_into(&self, directory: &[u8]) -> bool {
-        self.is_about_names || self.globs.iter().any(|glob| glob.reaches_into(directory))
+    /// Returns true when something below a directory may match.
+    pub(crate) fn may_match_below(&self, directory: &[u8]) -> bool {
+        self.matches_names_only || self.globs.iter().any(|glob| glob.may_match_below(directory))
     }
 }
 
-impl Glob {
+impl PathGlob {
     fn new(pattern: &str) -> Result<Self, ToolError> {
         let mut text = pattern;
         while let Some(rest) = text.strip_prefix("./").or_else(|| text.strip_prefix('/')) {
             text = rest;
         }
         if text.is_empty() {
-            return Err(ToolError::input(format!(
-                "`{pattern}` is no glob: there is nothing in it"
-            ))
-            .hint("give one such as `*.rs` or `src/**/*.{ts,tsx}`"));
+            return Err(ToolError::input(format!("`{pattern}` is not a valid glob: it is empty"))
+                .hint("give one such as `*.rs` or `src/**/*.{ts,tsx}`"));
         }
-        if text.len() > LONGEST {
+        if text.len() > MAX_PATTERN_BYTES {
             return Err(ToolError::input(format!("a glob of {} bytes is too long", text.len()))
-                .hint(format!("give one of at most {LONGEST}, or search with several calls")));
+                .hint(format!(
+                    "give one of at most {MAX_PATTERN_BYTES}, or search with several calls"
+                )));
         }
         let whole = match text {
             text if text.ends_with('/') => format!("{text}**"),
@@ -92,12 +97,12 @@ impl Glob {
             name => format!("**/{name}"),
         };
         let matcher = compile(&whole).map_err(|reason| wrong(pattern, &reason))?;
-        let is_about_names = whole.trim_start_matches("**/").split('/').count() == 1;
+        let matches_names_only = whole.trim_start_matches("**/").split('/').count() == 1;
         let (leading, is_deep) = leading(&whole).unwrap_or((Vec::new(), true));
-        Ok(Self { matcher, is_about_names, leading, is_deep })
+        Ok(Self { matcher, matches_names_only, leading, is_deep })
     }
 
-    fn reaches_into(&self, directory: &[u8]) -> bool {
+    fn may_match_below(&self, directory: &[u8]) -> bool {
         let mut leading = self.leading.iter();
         directory.split(|byte| *byte == b'/').all(|name| match leading.next() {
             Some(lead) => lead.is_match(as_path(name)),
@@ -106,7 +111,8 @@ impl Glob {
     }
 }
 
-/// The directories above the first `**`, and whether there is one. `None` when a slash is inside braces or brackets.
+/// Returns the directories above the first `**`, and whether there is one. `None` when a slash is
+/// inside braces or brackets.
 fn leading(pattern: &str) -> Option<(Vec<GlobSet>, bool)> {
     let parts: Vec<&str> = pattern.split('/').collect();
     let above = parts.split_last()?.1.iter().take_while(|part| **part != "**");
@@ -119,7 +125,8 @@ fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// As a set of one: unlike a single matcher it does not panic when the pattern is too much for the regex library.
+/// Compiles a set of one glob: unlike a single matcher it does not panic when the pattern exceeds
+/// the limits of the regex library.
 fn compile(pattern: &str) -> Result<GlobSet, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).empty_alternates(true).build();
     let set = glob.and_then(|glob| GlobSet::builder().add(glob).build());
@@ -127,11 +134,12 @@ fn compile(pattern: &str) -> Result<GlobSet, String> {
 }
 
 fn wrong(pattern: &str, reason: &str) -> ToolError {
-    ToolError::input(format!("`{pattern}` is no glob: {reason}"))
-        .hint("write `\\` before a bracket or brace that is meant as it is; `{a,b}` are alternatives, `[ab]` is one of some characters")
+    ToolError::input(format!("`{pattern}` is not a valid glob: {reason}"))
+        .hint("write `\\` before a bracket or brace that is meant literally; `{a,b}` are alternatives, `[ab]` is one of some characters")
 }
 
-/// Whether braces and brackets close before the end, and nothing is escaped that comes after it.
+/// Returns true when braces and brackets are closed, and the last character escapes nothing that
+/// follows.
 fn is_balanced(part: &str) -> bool {
     let (mut braces, mut in_class, mut is_escaped) = (0_usize, false, false);
     for byte in part.bytes() {
@@ -182,11 +190,11 @@ mod tests {
         let globs = Globs::list(pattern).expect("a glob");
         let fits = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or_default();
-            // As the walk does it: directories first, then the name, then the path.
+            // In the order of the walk: directories first, then the name, then the path.
             let mut directories = path.match_indices('/').map(|(at, _)| &path.as_bytes()[..at]);
-            directories.all(|directory| globs.reach_into(directory))
-                && globs.fit_name(name.as_bytes())
-                && globs.fit(path.as_bytes())
+            directories.all(|directory| globs.may_match_below(directory))
+                && globs.may_match_name(name.as_bytes())
+                && globs.matches(path.as_bytes())
         };
         for path in fitting {
             assert!(fits(path), "{pattern} should fit {path}");
@@ -230,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_glob_is_refused_with_the_reason() {
+    fn invalid_globs_are_refused_with_the_reason() {
         for pattern in ["[", "{a", "a}", "", "/", "./", "x/[z-a]", "\\"] {
             let error = Globs::one(pattern).err().expect(pattern);
             assert_eq!(error.kind(), ErrorKind::Input, "{pattern}");
@@ -250,7 +258,7 @@ mod tests {
             pattern in "[ab*./{},]{1,10}|(a|b|\\*|\\*\\*)(/(a|b|\\*b|\\*\\*)){0,4}",
             path in "[ab.]{1,3}(/[ab.]{1,3}){0,4}",
         ) {
-            // No walk meets these, and globset has rules of its own for them.
+            // No walk visits these, and globset has special rules for them.
             if path.split('/').any(|name| matches!(name, "." | "..")) {
                 return Ok(());
             }
@@ -265,18 +273,18 @@ mod tests {
             }
             let Ok(matcher) = compile(&whole) else { return Ok(()) };
             let name = path.rsplit('/').next().unwrap_or_default();
-            let ours = path.match_indices('/').all(|(at, _)| globs.reach_into(&path.as_bytes()[..at]))
-                && globs.fit_name(name.as_bytes())
-                && globs.fit(path.as_bytes());
+            let ours = path.match_indices('/').all(|(at, _)| globs.may_match_below(&path.as_bytes()[..at]))
+                && globs.may_match_name(name.as_bytes())
+                && globs.matches(path.as_bytes());
             prop_assert_eq!(ours, matcher.is_match(&path), "{} on {}", pattern, path);
         }
 
         #[test]
         fn no_text_makes_a_glob_panic(pattern in "\\PC{0,20}", path in "\\PC{0,20}") {
             if let Ok(globs) = Globs::list(&pattern) {
-                globs.fit_name(path.as_bytes());
-                globs.fit(path.as_bytes());
-                globs.reach_into(path.as_bytes());
+                globs.may_match_name(path.as_bytes());
+                globs.matches(path.as_bytes());
+                globs.may_match_below(path.as_bytes());
             }
         }
     }

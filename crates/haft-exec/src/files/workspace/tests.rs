@@ -1,4 +1,5 @@
-//! What needs a hand inside: the ways that other kernels and file systems force on us, and the time that is waited.
+//! Tests that need access to internals: the fallbacks for other kernels and file systems, and
+//! timeouts.
 
 use std::{
     fs,
@@ -27,7 +28,8 @@ struct Place {
 }
 
 impl Place {
-    /// A workspace, a directory outside that holds `secret`, and a link to the workspace.
+    /// Creates a workspace, a directory outside that contains `secret`, and a link to the
+    /// workspace.
     fn new() -> Self {
         let base = tempfile::tempdir().expect("a temporary directory");
         let path = base.path().canonicalize().expect("just made");
@@ -42,7 +44,7 @@ impl Place {
 
     fn open(&self, by_steps: bool) -> Arc<Workspace> {
         let workspace = Workspace::open(&self.root).expect("a directory");
-        workspace.roots[0].goes_by_steps.store(by_steps, Ordering::Relaxed);
+        workspace.roots[0].lacks_openat2.store(by_steps, Ordering::Relaxed);
         Arc::new(workspace)
     }
 }
@@ -59,7 +61,7 @@ fn put(disk: &Arc<Workspace>, files: &[(&str, &str)]) -> Result<(), ToolError> {
     })
 }
 
-/// Something of a random tree.
+/// An entry of a random tree.
 #[derive(Clone, Debug)]
 enum Thing {
     Directory,
@@ -67,7 +69,7 @@ enum Thing {
     Link(String),
 }
 
-/// A few names, so that paths meet things; the first word says where an absolute path begins.
+/// A few names, so that paths meet entries; the first word says where an absolute path begins.
 fn path() -> impl Strategy<Value = String> {
     let name = prop_oneof![4 => "[a-c]", 2 => Just("..".to_owned()), 1 => Just(".".to_owned())];
     let start = prop_oneof![
@@ -103,7 +105,7 @@ fn written_out(place: &Place, path: &str) -> String {
 fn plant(place: &Place, things: &[(String, Thing)]) {
     for (path, thing) in things {
         let path = place.root.join(path);
-        // What does not fit beside the rest is left out.
+        // Skip entries that conflict with the others.
         let above = path.parent().expect("below the root");
         if !above.canonicalize().is_ok_and(|above| above.starts_with(&place.root)) {
             continue;
@@ -117,7 +119,7 @@ fn plant(place: &Place, things: &[(String, Thing)]) {
     }
 }
 
-/// Resolving and reading agree with what the system itself would do, except that nothing outside is read.
+/// Checks that resolving and reading agree with the system, except that nothing outside is read.
 fn check_path(place: &Place, disk: &Arc<Workspace>, path: &str) {
     let read = ReadFiles::unchecked(disk.clone()).open_file(Path::new(path));
     let read = read.and_then(|file| file.read_whole());
@@ -125,7 +127,7 @@ fn check_path(place: &Place, disk: &Arc<Workspace>, path: &str) {
         assert_eq!(content, b"inside", "{path}");
     }
     let Ok(real) = place.root.join(path).canonicalize() else {
-        // We let `..` take back a name that is not there; the system does not.
+        // We let `..` cancel a missing name; the system does not.
         return;
     };
     let resolved = disk.resolve(Path::new(path));
@@ -224,11 +226,11 @@ fn a_directory_swapped_for_a_link_leads_nowhere_else_by_steps_too() {
 }
 
 #[test]
-fn where_all_files_have_names_the_area_lends_them() {
+fn without_unnamed_files_the_staging_area_is_used() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
     let disk = place.open(true);
-    disk.roots[0].names_all_files.store(true, Ordering::Relaxed);
+    disk.roots[0].lacks_tmpfile.store(true, Ordering::Relaxed);
     fs::write(place.root.join("old"), "old").expect("new");
     fs::set_permissions(place.root.join("old"), PermissionsExt::from_mode(0o600)).expect("own");
     put(&disk, &[("new", "1")]).expect("free");
@@ -248,12 +250,12 @@ fn where_all_files_have_names_the_area_lends_them() {
 }
 
 #[test]
-fn a_lock_that_nobody_lets_go_is_not_waited_for_for_ever() {
+fn a_lock_that_is_never_released_is_not_waited_for_forever() {
     let place = Place::new();
     fs::write(place.root.join("file"), "old").expect("new");
     fs::create_dir_all(place.root.join(".haft/tmp")).expect("new");
     let mut workspace = Workspace::open(&place.root).expect("a directory");
-    workspace.patience = Duration::from_millis(20);
+    workspace.lock_timeout = Duration::from_millis(20);
     let disk = Arc::new(workspace);
     for (held, names) in [(place.root.clone(), "`.`"), (place.root.join(".haft/tmp"), ".haft/tmp")]
     {
@@ -288,7 +290,7 @@ fn a_directory_that_is_moved_while_its_lock_is_awaited_is_looked_up_again() {
 fn a_root_that_cannot_be_listed_does_not_make_the_search_for_near_names_endless() {
     let place = Place::new();
     let mut workspace = Workspace::open(&place.root).expect("a directory");
-    // As good as a directory without read permission, which root does not notice.
+    // Acts like a directory without read permission, which does not affect root.
     workspace.roots[0].handle = fs::File::open(place.outside.join("a")).expect("there").into();
     let error = ReadFiles::unchecked(Arc::new(workspace)).metadata(Path::new("x/y"));
     assert_eq!(error.expect_err("nothing is there").kind(), ErrorKind::NotFound);

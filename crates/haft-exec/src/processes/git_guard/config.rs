@@ -1,6 +1,7 @@
-//! Settings of a repository that run nothing and include nothing. Every other key counts as dangerous.
+//! Recognises repository settings that run nothing and include nothing. Every other key counts as
+//! dangerous.
 
-/// Keys with any value, by section. A section with a name in quotes is written as `remote.*`.
+/// Keys with any value, by section. A section with a quoted name is written `remote.*`.
 const HARMLESS: &[(&str, &[&str])] = &[
     (
         "core",
@@ -55,8 +56,9 @@ const HARMLESS: &[(&str, &[&str])] = &[
     ("index", &["version"]),
 ];
 
-/// Whether no setting of this text runs something or reads settings from elsewhere. `stays_inside` says whether a work
-/// tree at this path, as seen from the git directory, is in the workspace.
+/// Returns true when no setting of this text runs something or reads settings from elsewhere.
+/// `stays_inside` decides whether a work tree at this path, relative to the git directory, is in
+/// the workspace.
 pub(super) fn is_harmless(text: &str, stays_inside: impl Fn(&str) -> bool) -> bool {
     let mut section = String::new();
     for line in text.lines() {
@@ -83,7 +85,7 @@ pub(super) fn is_harmless(text: &str, stays_inside: impl Fn(&str) -> bool) -> bo
     true
 }
 
-/// `remote "origin"` is `remote.*`. Dots belong to an older way to write the same.
+/// Turns `remote "origin"` into `remote.*`. Dots are an older notation for the same.
 fn section_name(head: &str) -> Option<String> {
     let (name, is_named) = match head.split_once('"') {
         Some((name, rest)) => (name.trim(), rest.trim_end().ends_with('"')),

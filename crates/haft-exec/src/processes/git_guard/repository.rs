@@ -1,4 +1,4 @@
-//! The places of a git directory that make git run something or take settings from somewhere.
+//! The paths of a git directory that make git run something or read settings from elsewhere.
 
 use std::{
     collections::BTreeMap,
@@ -19,30 +19,30 @@ use rustix::{
 use super::config;
 use crate::{
     files::root::Root,
-    processes::folders::{FileStamp, RootFolders},
+    processes::folders::{RootFolders, StatStamp},
 };
 
-/// No setting or pointer is larger; what is, is taken for dangerous.
+/// No setting or pointer is larger; a larger file counts as dangerous.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Something that git would run or obey.
-pub(super) struct Place {
-    pub(super) stamp: FileStamp,
-    /// It is a file of settings of which none does anything.
+/// A path that git would run or obey.
+pub(super) struct GuardedPath {
+    pub(super) stamp: StatStamp,
+    /// True for a settings file in which no setting has an effect.
     pub(super) is_harmless: bool,
-    /// What a file holds, and its mode, to bring it back.
+    /// The content and mode of a file, to restore it.
     pub(super) content: Option<(Vec<u8>, u32)>,
 }
 
-/// Places by their paths below the root.
-pub(super) type Places = BTreeMap<PathBuf, Place>;
+/// Guarded paths by path below the root.
+pub(super) type GuardedPaths = BTreeMap<PathBuf, GuardedPath>;
 
-/// Everything below a root that git would run or obey.
-pub(super) fn places(root: &Root, folders: &RootFolders) -> Places {
-    let mut found = Found { root, folders, places: Places::new() };
+/// Returns everything below a root that git would run or obey.
+pub(super) fn guarded_paths(root: &Root, folders: &RootFolders) -> GuardedPaths {
+    let mut found = PathFinder { root, folders, guarded_paths: GuardedPaths::new() };
     for (path, folder) in folders {
         let path = Path::new(path);
-        // What lies there is out of the reach of commands, what was moved away among it.
+        // Commands cannot reach anything in there, including quarantined files.
         if path.starts_with(".haft") {
             continue;
         }
@@ -53,15 +53,15 @@ pub(super) fn places(root: &Root, folders: &RootFolders) -> Places {
             found.directory(path);
         }
     }
-    found.places
+    found.guarded_paths
 }
 
-/// Opens what is below the root without following any link.
+/// Opens a path below the root without following links.
 pub(super) fn open(root: &Root, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     root.open_at(if path.as_os_str().is_empty() { Path::new(".") } else { path }, flags)
 }
 
-/// The bytes and the mode of a regular file, if it is one and not too large.
+/// Returns the content and mode of a regular file that is not too large.
 fn read(root: &Root, path: &Path) -> Option<(Vec<u8>, u32)> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = std::fs::File::from(open(root, path, flags).ok()?);
@@ -74,7 +74,7 @@ fn read(root: &Root, path: &Path) -> Option<(Vec<u8>, u32)> {
     (bytes.len() as u64 <= MAX_FILE_BYTES).then_some((bytes, metadata.mode()))
 }
 
-/// The names in a directory; none where it is none.
+/// Returns the names in a directory; none if it is not one.
 fn names(root: &Root, path: &Path) -> Vec<OsString> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(directory) = open(root, path, flags).and_then(Dir::new) else { return Vec::new() };
@@ -83,14 +83,14 @@ fn names(root: &Root, path: &Path) -> Vec<OsString> {
     names.filter(|name| name != "." && name != "..").collect()
 }
 
-struct Found<'a> {
+struct PathFinder<'a> {
     root: &'a Root,
     folders: &'a RootFolders,
-    places: Places,
+    guarded_paths: GuardedPaths,
 }
 
-impl Found<'_> {
-    /// The `.git` of a work tree, where it is no directory but leads to one.
+impl PathFinder<'_> {
+    /// Checks the `.git` of a work tree that is a file or link instead of a directory.
     fn pointer(&mut self, tree: &Path) {
         let git = tree.join(".git");
         match self.kind(&git) {
@@ -100,7 +100,8 @@ impl Found<'_> {
         }
     }
 
-    /// Whether the file of a submodule or worktree leads to a git directory of this root, which is looked through itself.
+    /// Returns true when the file of a submodule or worktree points to a git directory of this
+    /// root, which is checked itself.
     fn leads_to_known_directory(&self, tree: &Path, git: &Path) -> bool {
         let Some(text) = self.text(git) else { return false };
         let Some(target) = text.strip_prefix("gitdir:") else { return false };
@@ -144,7 +145,7 @@ impl Found<'_> {
         }
     }
 
-    /// What is a folder in every repository, and would lead elsewhere as a link.
+    /// Checks names that are folders in every repository, and would lead elsewhere as links.
     fn links(&mut self, git: &Path) {
         for folder in [
             "hooks",
@@ -170,7 +171,7 @@ impl Found<'_> {
         let text = content.as_ref().and_then(|(bytes, _)| std::str::from_utf8(bytes).ok());
         let stays_inside = |value: &str| self.below_root(git, value).is_some();
         let is_harmless = text.is_some_and(|text| config::is_harmless(text, stays_inside));
-        self.places.insert(path.to_owned(), Place { stamp, is_harmless, content });
+        self.guarded_paths.insert(path.to_owned(), GuardedPath { stamp, is_harmless, content });
     }
 
     fn note_unless(&mut self, path: &Path, is_harmless: impl Fn(&Self, &str) -> bool) {
@@ -184,7 +185,8 @@ impl Found<'_> {
     fn note(&mut self, path: &Path) {
         if let Some(stamp) = super::stamp_at(self.root, path) {
             let content = read(self.root, path);
-            self.places.insert(path.to_owned(), Place { stamp, is_harmless: false, content });
+            self.guarded_paths
+                .insert(path.to_owned(), GuardedPath { stamp, is_harmless: false, content });
         }
     }
 
@@ -196,14 +198,14 @@ impl Found<'_> {
         String::from_utf8(read(self.root, path)?.0).ok()
     }
 
-    /// Where a path leads as seen from a folder, below the root; None when that is outside.
+    /// Resolves a path relative to a folder; None when it leaves the root.
     fn below_root(&self, from: &Path, path: &str) -> Option<PathBuf> {
         let target = folded(&self.root.path.join(from).join(path))?;
         target.strip_prefix(&self.root.path).ok().map(Path::to_owned)
     }
 }
 
-/// The path without `.` and `..`, by its names alone: no link is followed in these places.
+/// Removes `.` and `..` from the path lexically: links are not followed here.
 fn folded(path: &Path) -> Option<PathBuf> {
     let mut folded = PathBuf::new();
     for part in path.components() {

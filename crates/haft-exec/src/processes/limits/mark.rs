@@ -1,33 +1,34 @@
-//! A mark on the processes of a launch that survives whatever a daemon does to get away: two forks, a session of its own,
-//! closed descriptors, an empty environment. It is a resource limit, which children inherit and nobody without rights over
-//! the machine can raise. Linux has not enforced the limit of file locks since 2.4.25, so its value is free to carry a number.
-//! A process may still lower its own; the seccomp program of the sandbox refuses that. Without a sandbox such a process is
-//! known by a limit that is neither ours nor that of a launch.
+//! A mark on the processes of a launch that survives everything a daemon does to detach: two forks,
+//! a new session, closed descriptors, an empty environment. It is a resource limit, which children
+//! inherit and which no unprivileged process can raise. Linux has not enforced the limit of file
+//! locks since 2.4.25, so its value can carry a number. A process may still lower its own limit;
+//! the sandbox's seccomp program refuses that. Without a sandbox such a process is recognised by a
+//! limit that is neither ours nor that of a launch.
 
 use std::{
     fs,
     hash::{BuildHasher, RandomState},
 };
 
-/// The number that the processes of one launch bear.
+/// The number in the limits of the processes of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LaunchMark(u64);
 
-/// `RLIMIT_LOCKS`, which rustix does not name.
+/// `RLIMIT_LOCKS`, which rustix does not define.
 pub(crate) const MARKED_RESOURCE: i32 = 10;
-/// As `/proc/PID/limits` calls it.
+/// Its name in `/proc/PID/limits`.
 const LINE: &str = "Max file locks";
 
 impl LaunchMark {
-    /// The number for a launch that is called by a unique name. The keys of the hash are random.
+    /// Returns the number for a launch with a unique name. The keys of the hash are random.
     pub(crate) fn of(name: &str) -> Self {
-        // Above every limit that a person would set, and below "unlimited".
+        // Above every limit that a user would set, and below "unlimited".
         Self(RandomState::new().hash_one(name) >> 1 | 1 << 62)
     }
 
-    /// In the child. Nothing is allocated. Where the hard limit is lower already (haft runs inside another haft) nothing
-    /// changes: the processes bear the mark of the outer launch.
-    pub(super) fn put_on(self) {
+    /// Sets the mark in the child. Allocates nothing. If the hard limit is lower already (haft runs
+    /// inside another haft) nothing changes: the processes keep the mark of the outer launch.
+    pub(super) fn set(self) {
         let limit = libc::rlimit64 { rlim_cur: self.0, rlim_max: self.0 };
         #[expect(unsafe_code, reason = "rustix does not have this limit")]
         // SAFETY: the call reads one structure that lives here and writes nothing.
@@ -37,7 +38,7 @@ impl LaunchMark {
         }
     }
 
-    /// Whether a process bears it. Everybody may read the limits of a process.
+    /// Returns true when a process has this mark. Every user may read the limits of a process.
     pub(crate) fn is_on(self, pid: i32) -> bool {
         fs::read_to_string(format!("/proc/{pid}/limits")).is_ok_and(|limits| self.is_in(&limits))
     }
@@ -46,7 +47,8 @@ impl LaunchMark {
         values_in(limits).any(|value| value.parse() == Ok(self.0))
     }
 
-    /// Whether a process below this one has changed its mark: it bears none of these, and not the limit that we have.
+    /// Returns true when a descendant of this process has changed its mark: it has none of these,
+    /// and not our own limit.
     pub(crate) fn is_changed_on(pid: i32, known: &[Self]) -> bool {
         let limits = |who: &str| fs::read_to_string(format!("/proc/{who}/limits")).ok();
         let (Some(theirs), Some(ours)) = (limits(&pid.to_string()), limits("self")) else {
@@ -60,7 +62,7 @@ impl LaunchMark {
     }
 }
 
-/// The soft and the hard limit of file locks in a table of limits.
+/// Returns the soft and the hard limit of file locks in a table of limits.
 fn values_in(limits: &str) -> impl Iterator<Item = &str> {
     let line = limits.lines().find_map(|line| line.strip_prefix(LINE));
     line.into_iter().flat_map(str::split_ascii_whitespace).take(2)

@@ -269,7 +269,7 @@ fn work_can_wait_for_its_cancellation() {
             let cancel = Cancel::from_call(&call)?;
             sender.send("begun").expect("the test receives it");
             cancel.cancelled().await;
-            sender.send("heard").expect("the test receives it");
+            sender.send("cancelled").expect("the test receives it");
             Ok(Reply::text("half of it"))
         }
     });
@@ -277,7 +277,7 @@ fn work_can_wait_for_its_cancellation() {
     client.call(1, "listen");
     assert_eq!(seen.recv_timeout(TEST_TIMEOUT), Ok("begun"));
     client.cancel(1);
-    assert_eq!(seen.recv_timeout(TEST_TIMEOUT), Ok("heard"));
+    assert_eq!(seen.recv_timeout(TEST_TIMEOUT), Ok("cancelled"));
     client.check_alive();
     assert_eq!(client.end(), [] as [Value; 0]);
 }

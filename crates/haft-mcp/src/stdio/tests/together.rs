@@ -32,7 +32,7 @@ fn a_call_sees_exactly_the_changes_sent_before_it() {
         async move { Ok(Reply::text(value.to_string())) }
     });
     change.spec.effect = Effect::Write;
-    let read = TestTool::new("look", move |_| {
+    let read = TestTool::new("read", move |_| {
         // Long enough for a change that does not wait to come in between.
         let before = seen.load(Ordering::SeqCst);
         for _ in 0..2_000 {
@@ -46,7 +46,7 @@ fn a_call_sees_exactly_the_changes_sent_before_it() {
     const READS: u64 = 16;
     for round in 0..ROUNDS {
         let first = round * (READS + 1);
-        client.write(&(calls(first..=first, "change") + &calls(first + 1..=first + READS, "look")));
+        client.write(&(calls(first..=first, "change") + &calls(first + 1..=first + READS, "read")));
     }
     for _ in 0..ROUNDS * (READS + 1) {
         let answer = client.next();

@@ -21,7 +21,7 @@ impl StoreApprovals {
     async fn of(&self, id: &str) -> Result<Self, ToolError> {
         let (_, kept) = self.with_retries(|| self.opened(id)).await?;
         let state = self.key.parent().unwrap_or(Path::new(""));
-        let of = Self::new(self.place.clone(), Path::new(&kept.workspace), state);
+        let of = Self::new(self.location.clone(), Path::new(&kept.workspace), state);
         Ok(Self { name: self.name.clone(), clock: self.clock, ..of })
     }
 
@@ -35,7 +35,7 @@ impl StoreApprovals {
         let result = match (record.is_claimed, ended) {
             (false, _) => CallResult::NotRun,
             (true, Some(error)) => CallResult::Ran(Some(error).filter(|error| !error.is_empty())),
-            // It was just taken up and is about to begin.
+            // It was just claimed and is about to begin.
             (true, None) if kept.begun_seq == Some(0) => CallResult::NotRun,
             (true, None) => CallResult::Unknown,
         };
@@ -44,7 +44,7 @@ impl StoreApprovals {
         InboxEntry { record, workspace, requester, taken_ms, result }
     }
 
-    async fn until_handed_over(&self, id: &str) -> Result<CallClaim, ToolError> {
+    async fn until_claimed(&self, id: &str) -> Result<CallClaim, ToolError> {
         let feed = self.feed();
         let newest = self.with_retries(|| feed.newest()).await?;
         let mut subscription = feed.subscribe(newest);
@@ -73,7 +73,7 @@ impl StoreApprovals {
 impl Inbox for StoreApprovals {
     fn entries(&self) -> BoxFuture<'_, Result<InboxListing, ToolError>> {
         Box::pin(async move {
-            let Some(store) = self.place.existing().await? else {
+            let Some(store) = self.location.existing().await? else {
                 return Ok(InboxListing::default());
             };
             let rows = rows::newest(&store, MAX_LISTED).await?;
@@ -107,7 +107,7 @@ impl Inbox for StoreApprovals {
     }
 
     fn wait_for_claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<CallClaim, ToolError>> {
-        Box::pin(self.until_handed_over(id))
+        Box::pin(self.until_claimed(id))
     }
 }
 

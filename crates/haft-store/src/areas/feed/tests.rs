@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::StoreAddress;
 
-fn place(folder: &TempDir) -> Arc<StoreLocation> {
+fn location(folder: &TempDir) -> Arc<StoreLocation> {
     StoreLocation::new(StoreAddress::Sqlite(folder.path().join("haft.db")))
 }
 
@@ -22,11 +22,11 @@ async fn until(condition: impl Fn() -> bool) {
 #[tokio::test]
 async fn the_watcher_runs_only_while_there_are_subscribers() {
     let folder = tempfile::tempdir().expect("a folder");
-    let place = place(&folder);
-    let events = StoreFeed::new(place.clone());
+    let location = location(&folder);
+    let events = StoreFeed::new(location.clone());
     let nothing = json!({});
-    events.announce(&Announcement::of("x", "a", &nothing)).await.expect("told");
-    let hub = place.store().await.expect("open").hub;
+    events.announce(&Announcement::of("x", "a", &nothing)).await.expect("announced");
+    let hub = location.store().await.expect("open").hub;
     assert!(!hub.is_watched());
     let mut first = events.subscribe(0);
     first.next().await.expect("the first event");
@@ -46,11 +46,11 @@ async fn the_watcher_runs_only_while_there_are_subscribers() {
 #[tokio::test]
 async fn a_watcher_that_ended_is_started_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    let place = place(&folder);
-    let events = StoreFeed::new(place.clone());
+    let location = location(&folder);
+    let events = StoreFeed::new(location.clone());
     let nothing = json!({});
-    events.announce(&Announcement::of("x", "a", &nothing)).await.expect("told");
-    let hub = place.store().await.expect("open").hub;
+    events.announce(&Announcement::of("x", "a", &nothing)).await.expect("announced");
+    let hub = location.store().await.expect("open").hub;
     let mut listener = events.subscribe(0);
     listener.next().await.expect("the first event");
     hub.drop_watcher();
@@ -65,7 +65,7 @@ async fn a_watcher_that_ended_is_started_again() {
 #[tokio::test]
 async fn a_new_subscription_of_no_store_makes_none_and_waits_for_one() {
     let folder = tempfile::tempdir().expect("a folder");
-    let events = StoreFeed::new(place(&folder));
+    let events = StoreFeed::new(location(&folder));
     assert_eq!(events.newest().await.expect("nothing"), 0);
     assert!(events.since(0, 9).await.expect("nothing").is_empty());
     let mut early = events.subscribe(0);
@@ -76,10 +76,10 @@ async fn a_new_subscription_of_no_store_makes_none_and_waits_for_one() {
     }
     assert!(!folder.path().join("haft.db").exists());
     let body = json!({"n": 1});
-    StoreFeed::new(place(&folder))
+    StoreFeed::new(location(&folder))
         .announce(&Announcement::of("x", "a", &body))
         .await
-        .expect("told");
-    let FeedItem::Event(event) = early.next().await.expect("heard") else { panic!("a gap") };
+        .expect("announced");
+    let FeedItem::Event(event) = early.next().await.expect("received") else { panic!("a gap") };
     assert_eq!((event.seq, event.body), (1, body));
 }

@@ -27,8 +27,8 @@ impl RuntimeThread {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         // A separate location: connections belong to the runtime that opened them.
-        let place = StoreLocation::new(address);
-        let work = move || jobs.into_iter().for_each(|job| job(&runtime, &place));
+        let location = StoreLocation::new(address);
+        let work = move || jobs.into_iter().for_each(|job| job(&runtime, &location));
         let thread = thread::Builder::new().name("haft-journal".to_owned());
         thread.spawn(work).map_err(|error| error.to_string())?;
         Ok(Self(Mutex::new(sender)))
@@ -40,9 +40,9 @@ impl RuntimeThread {
         W: AsyncFnOnce(&StoreLocation) -> Result<T, ToolError> + Send + 'static,
     {
         let (answer, answered) = mpsc::sync_channel(1);
-        let job: JournalJob = Box::new(move |runtime, place| {
+        let job: JournalJob = Box::new(move |runtime, location| {
             // The caller may have timed out.
-            let _ = answer.send(runtime.block_on(work(place)));
+            let _ = answer.send(runtime.block_on(work(location)));
         });
         let sent = self.0.lock().send(job);
         let gone = || ToolError::unavailable("the journal writer thread has ended");

@@ -33,7 +33,7 @@ const ADD: &str = "INSERT INTO ledger (seq, call_id, session, tool, began_ms, ac
 const MOVE_HEAD: &str = "UPDATE chain SET seq = $1, hash = $2, bytes = bytes + $3, \
     pruned_ms = CASE WHEN pruned_ms = 0 THEN $4 ELSE pruned_ms END, read_bytes = read_bytes + $5 WHERE id = 1 \
     RETURNING bytes, pruned_bytes, pruned_ms, prune_pass";
-/// Size of an entry besides its text: its hash, its columns and its index entry.
+/// Size of an entry in addition to its text: its hash, its columns and its index entry.
 pub(crate) const ROW_BYTES: u64 = 200;
 
 /// An entry as stored: its text and its search columns.
@@ -233,7 +233,7 @@ pub(crate) fn link(previous: &str, json: &str) -> String {
 
 /// Returns the end of the chain and locks it for appending.
 pub(super) async fn take_head(transaction: &mut Transaction) -> Result<Anchor, ToolError> {
-    let head = match transaction.on {
+    let head = match transaction.engine {
         EngineTransaction::Sqlite(_) => HEAD,
         EngineTransaction::Postgres(_) => TAKE_HEAD,
     };

@@ -137,7 +137,7 @@ impl StoreLedger {
     pub(super) async fn begin_reading(&self) -> Result<Option<Transaction>, ToolError> {
         // The calls of entries that cannot be written report the error.
         let _ = self.flush().await;
-        match self.0.place.existing().await? {
+        match self.0.location.existing().await? {
             Some(store) => store.begin_reading().await.map(Some),
             None => Ok(None),
         }

@@ -13,7 +13,7 @@ const MAX_ENTRIES: usize = 4_096;
 const MAX_BYTES: usize = 2 << 20;
 /// Size at which deferred entries are written at once, so that no call meets a full queue.
 const WRITE_AT_BYTES: usize = 512 << 10;
-/// Approximate size of an entry in memory besides its input.
+/// Approximate size of an entry in memory without its input.
 const ENTRY_BYTES: usize = 1_024;
 
 /// An entry that waits for its commit.

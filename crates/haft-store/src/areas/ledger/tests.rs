@@ -355,7 +355,7 @@ async fn tampering_is_found_where_it_was_done() {
         ("UPDATE chain SET seq = 4", 5, "appended after the end"),
         ("UPDATE chain SET hash = 'x'", 5, "another hash for its end"),
         ("DELETE FROM chain", 5, "the end of the chain is missing"),
-        ("UPDATE ledger SET seq = -1 WHERE seq = 5", 0, "the number -1"),
+        ("UPDATE ledger SET seq = -1 WHERE seq = 5", 0, "the invalid number -1"),
     ] {
         let fixture = Fixture::new();
         let ledger = fixture.filled(5).await;
@@ -403,19 +403,19 @@ proptest! {
 
     /// Whichever byte of an entry is changed, the entry is reported.
     #[test]
-    fn any_changed_byte_is_found(place in 1_u64..=4, at in 0_usize..200, letter in "[a-z0-9]") {
+    fn any_changed_byte_is_found(seq in 1_u64..=4, at in 0_usize..200, letter in "[a-z0-9]") {
         let fixture = Fixture::new();
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let ledger = runtime.block_on(fixture.filled(4));
         let before = runtime.block_on(ledger.find(&LedgerFilter::default())).expect("read");
-        let text = &before.iter().find(|it| it.seq == place).expect("there").text;
+        let text = &before.iter().find(|it| it.seq == seq).expect("there").text;
         let at = at % text.len();
         prop_assume!(text.is_ascii() && text.as_bytes()[at] != letter.as_bytes()[0]);
         let mut changed = text.clone();
         changed.replace_range(at..=at, &letter);
         let connection = Connection::open(&fixture.path).expect("opens");
-        connection.execute("UPDATE ledger SET entry = ?1 WHERE seq = ?2", (changed, place as i64)).expect("done");
+        connection.execute("UPDATE ledger SET entry = ?1 WHERE seq = ?2", (changed, seq as i64)).expect("done");
         let faults = runtime.block_on(ledger.verify(None)).expect("read").faults;
-        prop_assert!(faults.iter().any(|fault| fault.seq == place), "{:?}", faults);
+        prop_assert!(faults.iter().any(|fault| fault.seq == seq), "{:?}", faults);
     }
 }

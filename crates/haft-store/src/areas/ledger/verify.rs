@@ -81,7 +81,7 @@ struct ChainWalk<'a> {
     anchor: Option<&'a Anchor>,
     entries: u64,
     last: Anchor,
-    /// Beginnings without an end so far.
+    /// Beginnings whose end was not met yet.
     unended: BTreeMap<u64, CallEnding>,
     gaps: ChainGaps,
     anchor_is_dropped: bool,

@@ -22,9 +22,9 @@ impl Fixture {
 
     /// The rules as another process sees them.
     fn rules(&self, workspace: &str) -> StoreRules {
-        let place = StoreLocation::new(StoreAddress::Sqlite(self.store(workspace)));
+        let location = StoreLocation::new(StoreAddress::Sqlite(self.store(workspace)));
         let root = self.folder.path();
-        StoreRules::new(place, &root.join(workspace), &root.join("state/haft"))
+        StoreRules::new(location, &root.join(workspace), &root.join("state/haft"))
     }
 }
 

@@ -32,10 +32,10 @@ fn set_clock(days: i64) {
     SHIFT_MS.set(days * DAY_MS);
 }
 
-fn place() -> (tempfile::TempDir, Arc<StoreLocation>) {
+fn location() -> (tempfile::TempDir, Arc<StoreLocation>) {
     let folder = tempfile::tempdir().expect("a folder");
-    let place = StoreLocation::new(StoreAddress::Sqlite(folder.path().join("haft.db")));
-    (folder, place)
+    let location = StoreLocation::new(StoreAddress::Sqlite(folder.path().join("haft.db")));
+    (folder, location)
 }
 
 /// Returns text that hardly compresses.
@@ -45,11 +45,11 @@ fn noise(seed: u8, bytes: usize) -> String {
     noise.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns an output store with room for two outputs of [`keep`].
+/// Returns an output store with space for two outputs of [`keep`].
 fn outputs() -> (tempfile::TempDir, StoreOutputs) {
-    let (folder, place) = place();
+    let (folder, location) = location();
     let retention = OutputRetention { bytes: 25_000, ..OutputRetention::default() };
-    (folder, StoreOutputs::new(place, Path::new("/w"), retention).without_memory())
+    (folder, StoreOutputs::new(location, Path::new("/w"), retention).without_memory())
 }
 
 async fn keep(outputs: &StoreOutputs, seed: u8) -> String {
@@ -69,7 +69,7 @@ async fn the_newest_output_is_not_taken_for_the_oldest() {
             assert!(outputs.read(id).await.is_ok(), "of the two newest after {seed}");
         }
     }
-    assert!(outputs.read(&ids[0]).await.is_err(), "the first has made room");
+    assert!(outputs.read(&ids[0]).await.is_err(), "the first was dropped");
 }
 
 #[tokio::test]
@@ -99,8 +99,8 @@ async fn what_is_used_again_within_the_same_millisecond_is_young_too() {
 
 #[tokio::test]
 async fn the_journal_collects_after_the_clock_was_set_back() {
-    let (_folder, place) = place();
-    let journal = StoreJournal::new(place, JournalRetention { days: 30, bytes: 15_000 });
+    let (_folder, location) = location();
+    let journal = StoreJournal::new(location, JournalRetention { days: 30, bytes: 15_000 });
     let file = |text: &str| PathState::File {
         hash: Some(ContentHash::of(text.as_bytes())),
         mode: 0o600,
@@ -128,8 +128,8 @@ async fn the_journal_collects_after_the_clock_was_set_back() {
 
 #[tokio::test]
 async fn a_history_stays_in_order_and_its_pages_have_everything_once() {
-    let (_folder, place) = place();
-    let sessions = StoreSessions::new(place, Path::new("/w"));
+    let (_folder, location) = location();
+    let sessions = StoreSessions::new(location, Path::new("/w"));
     sessions.mark_active("mcp-1", &[]).await.expect("noted");
     for (number, day) in (1_u64..).zip([0, 0, -3, -3, -1, -9, 0]) {
         set_clock(day);
@@ -153,8 +153,8 @@ async fn a_history_stays_in_order_and_its_pages_have_everything_once() {
 
 #[tokio::test]
 async fn versions_of_a_todo_list_go_on() {
-    let (_folder, place) = place();
-    let todos = StoreTodos::new(place, Path::new("/w"));
+    let (_folder, location) = location();
+    let todos = StoreTodos::new(location, Path::new("/w"));
     for (version, day) in (0..).zip([0, -3, 5]) {
         set_clock(day);
         assert_eq!(todos.write("s", &[], Some(version)).await.expect("written"), version + 1);

@@ -119,14 +119,14 @@ async fn a_damaged_store_is_reported_and_not_overwritten() {
         let broken_path = path.with_file_name("broken.db");
         fs::write(&broken_path, &broken).expect("written");
         let address = StoreAddress::Sqlite(broken_path.clone());
-        let told = match Store::existing(&address).await {
+        let reported = match Store::existing(&address).await {
             Ok(store) => match store.expect("there").check().await {
                 Ok(wrong) => wrong.join("; "),
                 Err(error) => error.to_string(),
             },
             Err(error) => error.to_string(),
         };
-        assert!(!told.is_empty(), "cut: {cut}");
+        assert!(!reported.is_empty(), "cut: {cut}");
         assert_eq!(fs::read(&broken_path).expect("there"), broken, "nothing is overwritten");
     }
 }

@@ -64,8 +64,8 @@ impl Postgres {
         if !store.has_tables(&client).await? {
             return Ok(None);
         }
-        let after = store.outstanding(&client, migrations::ALL).await?;
-        Ok(Some(after.len()))
+        let pending = store.outstanding(&client, migrations::ALL).await?;
+        Ok(Some(pending.len()))
     }
 
     fn reach(url: &str) -> Result<Arc<Self>, ToolError> {
@@ -89,8 +89,8 @@ impl Postgres {
         if is_done {
             return Ok(());
         }
-        let mut begun = self.begin("BEGIN").await?;
-        let client = begun.client();
+        let mut transaction = self.begin("BEGIN").await?;
+        let client = transaction.client();
         self.with_timeout(client.batch_execute(LOCK)).await?;
         // Checked again: another process may have been faster.
         if !self.has_tables(client).await? {
@@ -98,7 +98,7 @@ impl Postgres {
             self.with_timeout(client.batch_execute(&dialect(migrations::TABLE))).await?;
         }
         for step in self.outstanding(client, list).await? {
-            let client = begun.client();
+            let client = transaction.client();
             self.with_timeout(client.batch_execute(&dialect(step.text))).await?;
             let checksum = step.checksum();
             let note = [
@@ -106,9 +106,9 @@ impl Postgres {
                 crate::engine::value::Value::Text(&checksum),
                 crate::engine::value::Value::number(now_ms()),
             ];
-            begun.execute(migrations::NOTE, &note).await?;
+            transaction.execute(migrations::NOTE, &note).await?;
         }
-        begun.commit().await
+        transaction.commit().await
     }
 
     async fn outstanding<'a>(

@@ -66,17 +66,17 @@ impl Sqlite {
         let identity = identity(&path).unwrap_or_default();
         let connection = Arc::new(Mutex::new(connection));
         let store = Arc::new(Self { path, identity, connection });
-        let mut held = store.hold()?;
+        let mut connection = store.hold()?;
         // In one transaction, because each separate query would take and release its own locks.
-        held.begin_reading()?;
-        check_owner(&mut held)?;
-        check_contents(&mut held)?;
-        let is_current = outstanding(&mut held, list)?.is_empty();
-        held.commit()?;
+        connection.begin_reading()?;
+        check_owner(&mut connection)?;
+        check_contents(&mut connection)?;
+        let is_current = outstanding(&mut connection, list)?.is_empty();
+        connection.commit()?;
         if !is_current {
-            migrate(&mut held, list)?;
+            migrate(&mut connection, list)?;
         }
-        drop(held);
+        drop(connection);
         Ok(Some(store))
     }
 }
@@ -140,47 +140,50 @@ pub(super) fn connect(path: &Path) -> Result<Connection, rusqlite::Error> {
     Ok(connection)
 }
 
-fn check_owner(held: &mut ConnectionGuard) -> Result<(), ToolError> {
-    let id = held.query("PRAGMA application_id", &[])?;
+fn check_owner(connection: &mut ConnectionGuard) -> Result<(), ToolError> {
+    let id = connection.query("PRAGMA application_id", &[])?;
     if id.first().map_or(Ok(0), |row| row.integer(0))? != APPLICATION_ID {
-        return Err(held.store.errors().foreign("it is a database of another program"));
+        return Err(connection.store.errors().foreign("it is a database of another program"));
     }
     Ok(())
 }
 
 /// Refuses triggers and views: another program's would run when haft writes.
-fn check_contents(held: &mut ConnectionGuard) -> Result<(), ToolError> {
+fn check_contents(connection: &mut ConnectionGuard) -> Result<(), ToolError> {
     let active = "SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view') LIMIT 1";
-    if held.query(active, &[])?.is_empty() {
+    if connection.query(active, &[])?.is_empty() {
         return Ok(());
     }
-    Err(held.store.errors().foreign("it holds triggers or views, which haft never makes"))
+    Err(connection.store.errors().foreign("it holds triggers or views, which haft never makes"))
 }
 
-fn migrate(held: &mut ConnectionGuard, list: &[Migration]) -> Result<(), ToolError> {
-    held.begin()?;
+fn migrate(connection: &mut ConnectionGuard, list: &[Migration]) -> Result<(), ToolError> {
+    connection.begin()?;
     // Checked again: another process may have been faster.
-    for step in outstanding(held, list)? {
-        apply(held, step)?;
+    for step in outstanding(connection, list)? {
+        apply(connection, step)?;
     }
-    held.commit()
+    connection.commit()
 }
 
 fn outstanding<'a>(
-    held: &mut ConnectionGuard,
+    connection: &mut ConnectionGuard,
     list: &'a [Migration],
 ) -> Result<&'a [Migration], ToolError> {
-    let rows = held.query(migrations::APPLIED, &[])?;
+    let rows = connection.query(migrations::APPLIED, &[])?;
     let applied: Result<Vec<(i64, String)>, ToolError> =
         rows.iter().map(|row| Ok((row.integer(0)?, row.text(1)?.to_owned()))).collect();
-    migrations::outstanding(list, &applied?, &held.store.path.display().to_string())
+    migrations::outstanding(list, &applied?, &connection.store.path.display().to_string())
 }
 
-fn apply(held: &mut ConnectionGuard, step: &Migration) -> Result<(), ToolError> {
-    held.connection().execute_batch(&dialect(step.text)).map_err(|error| held.failed(error))?;
+fn apply(connection: &mut ConnectionGuard, step: &Migration) -> Result<(), ToolError> {
+    connection
+        .connection()
+        .execute_batch(&dialect(step.text))
+        .map_err(|error| connection.failed(error))?;
     let checksum = step.checksum();
     let note = [Value::Integer(step.version), Value::Text(&checksum), Value::number(now_ms())];
-    held.execute(migrations::NOTE, &note).map(|_| ())
+    connection.execute(migrations::NOTE, &note).map(|_| ())
 }
 
 pub(crate) fn dialect(text: &str) -> String {

@@ -27,8 +27,8 @@ impl Sqlite {
         };
         let Ok(applied) = applied() else { return Ok(None) };
         let shown = path.display().to_string();
-        let after = migrations::outstanding(migrations::ALL, &applied, &shown)?;
-        Ok(Some(after.len()))
+        let pending = migrations::outstanding(migrations::ALL, &applied, &shown)?;
+        Ok(Some(pending.len()))
     }
 }
 

@@ -45,11 +45,12 @@ fn a_new_store_is_for_its_owner_alone_and_not_for_git() {
     assert_eq!((mode(&path), mode(path.parent().expect("a folder"))), (0o600, 0o700));
     let ignored = fs::read_to_string(path.with_file_name(".gitignore")).expect("made");
     assert!(ignored.contains("/haft.db*\n"), "{ignored}");
-    let mut held = store.hold().expect("free");
-    held.begin().expect("free");
-    held.execute("INSERT INTO chain (id, seq, hash) VALUES ($1, 0, '')", &[Value::Integer(2)])
+    let mut connection = store.hold().expect("free");
+    connection.begin().expect("free");
+    connection
+        .execute("INSERT INTO chain (id, seq, hash) VALUES ($1, 0, '')", &[Value::Integer(2)])
         .expect("written");
-    held.commit().expect("committed");
+    connection.commit().expect("committed");
     assert_eq!(mode(&path.with_file_name("haft.db-wal")), 0o600);
     let mut left: Vec<_> = fs::read_dir(path.parent().expect("a folder")).expect("there").collect();
     left.retain(|entry| {
@@ -82,8 +83,9 @@ fn an_older_store_is_migrated_and_keeps_its_contents() {
     old.hold().expect("free").execute("INSERT INTO one VALUES (5)", &[]).expect("written");
     drop(old);
     let new = Sqlite::open_with(&path, IfMissing::Create, TWO).expect("opens").expect("there");
-    let mut held = new.hold().expect("free");
-    let rows = held.query("SELECT id FROM one UNION ALL SELECT id FROM two", &[]).expect("read");
+    let mut connection = new.hold().expect("free");
+    let rows =
+        connection.query("SELECT id FROM one UNION ALL SELECT id FROM two", &[]).expect("read");
     assert_eq!(rows, [SqlRow(vec![SqlCell::Integer(5)]), SqlRow(vec![SqlCell::Integer(7)])]);
 }
 
@@ -128,7 +130,7 @@ fn a_file_that_is_not_a_store_is_left_as_it_is() {
     fs::create_dir(path.parent().expect("a folder")).expect("made");
     fs::write(&path, "").expect("written");
     refused(&path, "the file is empty");
-    fs::write(&path, "another program's text, which are long enough to be looked at ".repeat(40))
+    fs::write(&path, "another program's text, long enough to be read as a page ".repeat(40))
         .expect("written");
     refused(&path, "is damaged");
     fs::remove_file(&path).expect("there");
@@ -157,10 +159,10 @@ fn a_store_with_a_trigger_in_it_is_refused() {
 fn an_uncommitted_transaction_is_rolled_back() {
     let (_folder, path) = folder();
     let store = made(&path);
-    let mut held = store.hold().expect("free");
-    held.begin().expect("free");
-    held.execute("DELETE FROM chain", &[]).expect("done");
-    drop(held);
+    let mut connection = store.hold().expect("free");
+    connection.begin().expect("free");
+    connection.execute("DELETE FROM chain", &[]).expect("done");
+    drop(connection);
     let rows = store.hold().expect("free").query("SELECT id FROM chain", &[]).expect("read");
     assert_eq!(rows.len(), 1);
 }
@@ -169,13 +171,13 @@ fn an_uncommitted_transaction_is_rolled_back() {
 fn a_busy_store_is_reported_in_bounded_time() {
     let (_folder, path) = folder();
     let (one, two) = (made(&path), made(&path));
-    let mut held = one.hold().expect("free");
-    held.begin().expect("free");
+    let mut connection = one.hold().expect("free");
+    connection.begin().expect("free");
     let began = Instant::now();
     let error = two.hold().expect("its own").begin().expect_err("kept by the other");
     assert!(error.message().contains("is busy"), "{error}");
     assert!(began.elapsed() >= BUSY_TIMEOUT && began.elapsed() < BUSY_TIMEOUT * 6);
-    drop(held);
+    drop(connection);
     two.hold().expect("its own").begin().expect("free again");
 }
 

@@ -1,5 +1,5 @@
-//! Doing what a plan says. Everything is read from the journal first; if a later step fails, the earlier ones are taken back.
-
+//! Carries out a plan. All contents are read from the journal first. If a step fails, the caller
+//! reverts the earlier ones.
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -12,25 +12,25 @@ use haft_core::{
 
 use super::{
     contents::Contents,
-    plan::{Deed, Plan, Step},
+    plan::{FileRestore, PlanStep, UndoPlan},
 };
 
-/// Does what the plan says; returns what was left as it is, and why.
+/// Carries out a plan. Returns notes about paths that were left unchanged.
 ///
 /// # Errors
-/// The first failure. Whether something was done before it tells `done`.
+/// The first failure. `done` has the number of steps carried out before it.
 pub(crate) fn carry_out(
-    plan: &Plan,
+    plan: &UndoPlan,
     contents: &Contents,
     write: &WriteFiles,
     done: &mut usize,
 ) -> Result<Vec<String>, ToolError> {
     let write = write.clone().undoing(undoes(plan));
     let mut notes = Vec::new();
-    // In one piece: a call-off between two deeds would leave half an undo.
+    // Without a point where the call can be cancelled: cancelling would leave half an undo.
     block_in_place(|| {
-        for deed in &plan.deeds {
-            notes.extend(carry_out_one(deed, contents, &write)?);
+        for step in &plan.steps {
+            notes.extend(carry_out_one(step, contents, &write)?);
             *done += 1;
         }
         Ok(notes)
@@ -38,64 +38,71 @@ pub(crate) fn carry_out(
 }
 
 fn carry_out_one(
-    deed: &Deed,
+    step: &PlanStep,
     contents: &Contents,
     write: &WriteFiles,
 ) -> Result<Option<String>, ToolError> {
-    match deed {
-        Deed::Files(steps) => restore(steps, contents, write)?,
-        Deed::Move { from, to, .. } => drop(write.rename(from, to, false)?),
-        Deed::MakeDirectory { path, .. } => drop(write.make_directory(path)?),
-        Deed::SetMode { path, mode } => write.set_directory_mode(path, *mode)?,
-        Deed::RemoveDirectory { path, .. } => return remove_directory(path, write),
+    match step {
+        PlanStep::RestoreFiles(restores) => restore(restores, contents, write)?,
+        PlanStep::Move { from, to, .. } => drop(write.rename(from, to, false)?),
+        PlanStep::MakeDirectory { path, .. } => drop(write.make_directory(path)?),
+        PlanStep::SetMode { path, mode } => write.set_directory_mode(path, *mode)?,
+        PlanStep::RemoveDirectory { path, .. } => return remove_directory(path, write),
     }
     Ok(None)
 }
 
-fn restore(steps: &[Step], contents: &Contents, write: &WriteFiles) -> Result<(), ToolError> {
-    let mut wanted = Vec::with_capacity(steps.len());
-    for step in steps {
-        let then = match &step.then {
+fn restore(
+    restores: &[FileRestore],
+    contents: &Contents,
+    write: &WriteFiles,
+) -> Result<(), ToolError> {
+    let mut wanted = Vec::with_capacity(restores.len());
+    for restore in restores {
+        let then = match &restore.then {
             PathState::Missing => RestoredState::Missing,
             PathState::Link { to } => RestoredState::Link { to: to.clone() },
             PathState::File { hash: Some(hash), mode, .. } => RestoredState::File {
-                bytes: contents.kept(&step.path, *hash)?.to_vec().into(),
+                bytes: contents.kept(&restore.path, *hash)?.to_vec().into(),
                 mode: *mode,
             },
-            // Those above a file come with it.
+            // Writing a file creates its directories.
             _ => continue,
         };
-        let (path, expected) = (step.path.clone(), step.now.clone());
+        let (path, expected) = (restore.path.clone(), restore.now.clone());
         wanted.push(PathRestore { path, expected, wanted: then });
     }
     if wanted.is_empty() { Ok(()) } else { write.restore(&wanted) }
 }
 
-/// What somebody put into it since keeps it.
+/// Removes a directory if it is empty.
 fn remove_directory(path: &Path, write: &WriteFiles) -> Result<Option<String>, ToolError> {
     match write.remove(path, false) {
         Err(error) if error.kind() == ErrorKind::Conflict => {
-            Ok(Some(format!("`{}` stays, because something is in it", path.display())))
+            Ok(Some(format!("`{}` stays, because it is not empty", path.display())))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         removed => removed.map(|_| None),
     }
 }
 
-/// Which entries a change of a path takes back.
-fn undoes(plan: &Plan) -> HashMap<PathBuf, Vec<u64>> {
+/// Returns for each path the journal entries that its change undoes.
+fn undoes(plan: &UndoPlan) -> HashMap<PathBuf, Vec<u64>> {
     let mut undoes: HashMap<PathBuf, Vec<u64>> = HashMap::new();
     let mut add = |path: &PathBuf, entries: &[u64]| {
         undoes.entry(path.clone()).or_default().extend_from_slice(entries);
     };
-    for deed in &plan.deeds {
-        match deed {
-            Deed::Files(steps) => steps.iter().for_each(|step| add(&step.path, &step.entries)),
-            Deed::Move { to, entries, .. } => add(to, entries),
-            Deed::MakeDirectory { path, entries } | Deed::RemoveDirectory { path, entries } => {
+    for step in &plan.steps {
+        match step {
+            PlanStep::RestoreFiles(restores) => {
+                restores.iter().for_each(|restore| add(&restore.path, &restore.entries));
+            }
+            PlanStep::Move { to, entries, .. } => add(to, entries),
+            PlanStep::MakeDirectory { path, entries }
+            | PlanStep::RemoveDirectory { path, entries } => {
                 add(path, entries);
             }
-            Deed::SetMode { .. } => {}
+            PlanStep::SetMode { .. } => {}
         }
     }
     undoes

@@ -1,32 +1,32 @@
-//! The contents that a plan needs, from the journal, and what is on the disk, as texts to compare.
+//! The contents that a plan needs, from the journal or the disk, and diffs between them.
 
 use std::{collections::HashMap, path::Path};
 
 use haft_core::{ContentHash, PathState, ReadFiles, ReadJournal, ToolError};
 
-use super::plan::{Deed, Plan};
+use super::plan::{PlanStep, UndoPlan};
 use crate::text::{
-    diff::{self, Change},
+    diff::{self, UnifiedDiff},
     encoding::Text,
 };
 
-/// Longer texts are not compared line by line.
-const LONGEST_COMPARED: usize = 1 << 20;
+/// Maximum size of a text that is compared line by line.
+const MAX_COMPARED_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
 pub(crate) struct Contents(HashMap<ContentHash, Vec<u8>>);
 
 impl Contents {
-    /// Everything that a plan would put somewhere.
+    /// Reads every content that a plan restores.
     ///
     /// # Errors
-    /// When the journal cannot be read.
-    pub(crate) async fn of_plan(plan: &Plan, journal: &ReadJournal) -> Result<Self, ToolError> {
+    /// The error of the journal, when it cannot be read.
+    pub(crate) async fn of_plan(plan: &UndoPlan, journal: &ReadJournal) -> Result<Self, ToolError> {
         let mut contents = Self::default();
-        for deed in &plan.deeds {
-            let Deed::Files(steps) = deed else { continue };
-            for step in steps {
-                contents.fetch(&step.then, journal).await?;
+        for step in &plan.steps {
+            let PlanStep::RestoreFiles(restores) = step else { continue };
+            for restore in restores {
+                contents.fetch(&restore.then, journal).await?;
             }
         }
         for conflict in &plan.conflicts {
@@ -37,10 +37,10 @@ impl Contents {
 
     pub(crate) async fn fetch(
         &mut self,
-        image: &PathState,
+        state: &PathState,
         journal: &ReadJournal,
     ) -> Result<(), ToolError> {
-        let PathState::File { hash: Some(hash), .. } = image else { return Ok(()) };
+        let PathState::File { hash: Some(hash), .. } = state else { return Ok(()) };
         if !self.0.contains_key(hash)
             && let Some(content) = journal.content(*hash).await?
         {
@@ -49,41 +49,45 @@ impl Contents {
         Ok(())
     }
 
-    /// What must be there, or nothing is done.
+    /// Returns a content that the plan needs.
+    ///
+    /// # Errors
+    /// `not_found` when the journal no longer has it.
     pub(crate) fn kept(&self, path: &Path, hash: ContentHash) -> Result<&[u8], ToolError> {
         self.0.get(&hash).map(Vec::as_slice).ok_or_else(|| {
-            let message = format!("what was in `{}` is not kept any more", path.display());
-            ToolError::not_found(message).hint("nothing was changed; take back something newer")
+            let message = format!("the content of `{}` is no longer kept", path.display());
+            ToolError::not_found(message).hint("nothing was changed; revert a newer change")
         })
     }
 
-    fn get(&self, image: &PathState) -> Option<&[u8]> {
-        match image {
+    fn get(&self, state: &PathState) -> Option<&[u8]> {
+        match state {
             PathState::File { hash: Some(hash), .. } => self.0.get(hash).map(Vec::as_slice),
             PathState::Missing => Some(&[]),
             _ => None,
         }
     }
 
-    /// From one image to another as lines. `None` when one of them is no text, too long or not known.
+    /// Returns the diff between two states of a path. `None` when one of them is not text, too long
+    /// or not known.
     pub(crate) fn difference(
         &self,
         path: &Path,
         from: &PathState,
         to: &PathState,
         read: &ReadFiles,
-    ) -> Option<Change> {
+    ) -> Option<UnifiedDiff> {
         let (old, new) = (self.text(path, from, read)?, self.text(path, to, read)?);
         Some(diff::unified(&path.display().to_string(), &old, &new))
     }
 
-    /// From the journal, or from the disk if the file is still the one that is meant.
-    fn text(&self, path: &Path, image: &PathState, read: &ReadFiles) -> Option<String> {
-        if let Some(bytes) = self.get(image) {
+    /// Returns a text from the journal, or from the disk if the file still has that content.
+    fn text(&self, path: &Path, state: &PathState, read: &ReadFiles) -> Option<String> {
+        if let Some(bytes) = self.get(state) {
             return decoded(bytes);
         }
-        let PathState::File { hash: Some(hash), size, .. } = image else { return None };
-        if *size > LONGEST_COMPARED as u64 {
+        let PathState::File { hash: Some(hash), size, .. } = state else { return None };
+        if *size > MAX_COMPARED_BYTES as u64 {
             return None;
         }
         let bytes = read.open_file(path).ok()?.read_whole().ok()?;
@@ -92,7 +96,7 @@ impl Contents {
 }
 
 fn decoded(bytes: &[u8]) -> Option<String> {
-    if bytes.len() > LONGEST_COMPARED {
+    if bytes.len() > MAX_COMPARED_BYTES {
         return None;
     }
     Text::decode(bytes).map(|text| text.text)

@@ -1,5 +1,6 @@
-//! What taking changes back means: walked through in thought from the newest to the oldest, against what is on the disk now.
-//! Steps on one file become one; what somebody else changed since is a conflict, and then nothing is done.
+//! Plans how to revert changes. It simulates reverting them from the newest to the oldest, starting
+//! with the current state of the disk. Several changes of one file become one restore. If a file
+//! was changed elsewhere since, that is a conflict, and nothing is changed.
 
 use std::{
     collections::BTreeMap,
@@ -8,29 +9,29 @@ use std::{
 
 use haft_core::{JournalChange, JournalEntry, PathState, ToolError};
 
-/// Tells what has a path now.
-pub(crate) type Look<'a> = &'a mut dyn FnMut(&Path) -> Result<PathState, ToolError>;
+/// Reads the current state of a path.
+pub(crate) type ReadState<'a> = &'a mut dyn FnMut(&Path) -> Result<PathState, ToolError>;
 
-/// What is to be done, in order.
+/// The steps to carry out, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub(crate) deeds: Vec<Deed>,
-    /// Entries that are as before already.
+pub(crate) struct UndoPlan {
+    pub(crate) steps: Vec<PlanStep>,
+    /// Journal entries whose paths already have the earlier state.
     pub(crate) idle: Vec<u64>,
-    pub(crate) conflicts: Vec<Conflict>,
+    pub(crate) conflicts: Vec<UndoConflict>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
-    /// Files and links, together.
-    Files(Vec<Step>),
-    /// Something goes back to where it came from.
+pub(crate) enum PlanStep {
+    /// Restore files and links in one change.
+    RestoreFiles(Vec<FileRestore>),
+    /// Move a path back to where it came from.
     Move {
         from: PathBuf,
         to: PathBuf,
         entries: Vec<u64>,
     },
-    /// A directory that nothing else would bring back.
+    /// Create a directory that no restored file would create.
     MakeDirectory {
         path: PathBuf,
         entries: Vec<u64>,
@@ -39,72 +40,76 @@ pub(crate) enum Deed {
         path: PathBuf,
         mode: u32,
     },
-    /// A directory that was made; it stays if something is in it.
+    /// Remove a directory that the change created; it stays if it is not empty.
     RemoveDirectory {
         path: PathBuf,
         entries: Vec<u64>,
     },
 }
 
-/// One file or link.
+/// The restore of one file or link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct FileRestore {
     pub(crate) path: PathBuf,
     pub(crate) now: PathState,
     pub(crate) then: PathState,
-    /// What it takes back.
+    /// The journal entries that it reverts.
     pub(crate) entries: Vec<u64>,
 }
 
-/// Why something cannot be taken back.
+/// The reason why a path cannot be restored.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Conflict {
+pub(crate) struct UndoConflict {
     pub(crate) path: PathBuf,
     pub(crate) why: String,
-    /// What undo would have put there.
+    /// The state that undo would have restored.
     pub(crate) then: PathState,
 }
 
-/// Works out what to do. The changes come newest first.
-pub(crate) fn plan(changes: &[JournalChange], look: Look<'_>) -> Result<Plan, ToolError> {
+/// Plans the revert of changes, which must be sorted newest first.
+pub(crate) fn plan(
+    changes: &[JournalChange],
+    read_state: ReadState<'_>,
+) -> Result<UndoPlan, ToolError> {
     let mut planner = Planner {
-        plan: Plan::default(),
-        thought: Thought { known: BTreeMap::new(), moves: Vec::new(), look },
-        part: Part::default(),
+        plan: UndoPlan::default(),
+        disk: SimulatedDisk { known: BTreeMap::new(), moves: Vec::new(), read_state },
+        segment: PlanSegment::default(),
     };
     for change in changes {
         for entry in change.entries.iter().rev() {
-            planner.take_back(entry, &change.tool)?;
+            planner.revert(entry, &change.tool)?;
         }
     }
-    planner.end_part();
+    planner.end_segment();
     Ok(planner.plan)
 }
 
 struct Planner<'a> {
-    plan: Plan,
-    thought: Thought<'a>,
-    part: Part,
+    plan: UndoPlan,
+    disk: SimulatedDisk<'a>,
+    segment: PlanSegment,
 }
 
-/// What is done between two moves.
+/// The steps between two moves.
 #[derive(Default)]
-struct Part {
-    files: BTreeMap<PathBuf, Step>,
+struct PlanSegment {
+    files: BTreeMap<PathBuf, FileRestore>,
     made: BTreeMap<PathBuf, (u32, Vec<u64>)>,
     removed: BTreeMap<PathBuf, Vec<u64>>,
 }
 
 impl Planner<'_> {
-    fn take_back(&mut self, entry: &JournalEntry, tool: &str) -> Result<(), ToolError> {
-        let now = self.thought.at(&entry.path)?;
+    fn revert(&mut self, entry: &JournalEntry, tool: &str) -> Result<(), ToolError> {
+        let now = self.disk.at(&entry.path)?;
         match (&entry.moved_from, &entry.before, &entry.after) {
             (Some(from), ..) => self.move_back(entry, from, &now, tool)?,
             (None, PathState::Missing, PathState::Directory { .. }) => {
                 if matches!(now, PathState::Directory { .. }) {
-                    self.part.removed.entry(entry.path.clone()).or_default().push(entry.id);
-                    self.part.made.remove(&entry.path);
-                    self.thought.set(&entry.path, PathState::Missing);
+                    let removed = self.segment.removed.entry(entry.path.clone()).or_default();
+                    removed.push(entry.id);
+                    self.segment.made.remove(&entry.path);
+                    self.disk.set(&entry.path, PathState::Missing);
                 } else {
                     self.plan.idle.push(entry.id);
                 }
@@ -112,20 +117,20 @@ impl Planner<'_> {
             (None, PathState::Directory { mode }, PathState::Missing) => match now {
                 PathState::Missing => {
                     let made = (*mode, vec![entry.id]);
-                    self.part.made.insert(entry.path.clone(), made);
-                    self.thought.set(&entry.path, entry.before.clone());
+                    self.segment.made.insert(entry.path.clone(), made);
+                    self.disk.set(&entry.path, entry.before.clone());
                 }
                 PathState::Directory { .. } => self.plan.idle.push(entry.id),
                 _ => self.conflict(entry, format!("is a {} now", now.name())),
             },
-            _ => self.put_back(entry, &now, tool),
+            _ => self.restore_before(entry, &now, tool),
         }
         Ok(())
     }
 
-    fn put_back(&mut self, entry: &JournalEntry, now: &PathState, tool: &str) {
+    fn restore_before(&mut self, entry: &JournalEntry, now: &PathState, tool: &str) {
         if matches!(entry.before, PathState::File { hash: None, .. } | PathState::Other) {
-            return self.conflict(entry, "went without being kept".to_owned());
+            return self.conflict(entry, "was not kept before the change".to_owned());
         }
         if !entry.after.fits(now) {
             if entry.before.fits(now) {
@@ -134,16 +139,16 @@ impl Planner<'_> {
             return self.conflict(entry, difference(now, tool));
         }
         let then = with_mode_of(&entry.before, &entry.after, now);
-        let fresh = || Step {
+        let fresh = || FileRestore {
             path: entry.path.clone(),
             now: now.clone(),
             then: PathState::Missing,
             entries: Vec::new(),
         };
-        let step = self.part.files.entry(entry.path.clone()).or_insert_with(fresh);
-        step.entries.push(entry.id);
-        step.then = then.clone();
-        self.thought.set(&entry.path, then);
+        let restore = self.segment.files.entry(entry.path.clone()).or_insert_with(fresh);
+        restore.entries.push(entry.id);
+        restore.then = then.clone();
+        self.disk.set(&entry.path, then);
     }
 
     fn move_back(
@@ -153,7 +158,7 @@ impl Planner<'_> {
         now: &PathState,
         tool: &str,
     ) -> Result<(), ToolError> {
-        let there = self.thought.at(from)?;
+        let there = self.disk.at(from)?;
         if *now == PathState::Missing
             && entry.before == PathState::Missing
             && there != PathState::Missing
@@ -167,70 +172,75 @@ impl Planner<'_> {
         }
         if there != PathState::Missing {
             let why = format!(
-                "cannot go back to `{}`, where there is a {}",
+                "cannot be moved back to `{}`, which is a {} now",
                 from.display(),
                 there.name()
             );
             self.conflict(entry, why);
             return Ok(());
         }
-        self.end_part();
+        self.end_segment();
         let (path, to) = (entry.path.clone(), from.to_owned());
-        self.thought.move_back(&path, &to, now.clone());
+        self.disk.move_back(&path, &to, now.clone());
         let entries = vec![entry.id];
-        self.plan.deeds.push(Deed::Move { from: path, to, entries });
+        self.plan.steps.push(PlanStep::Move { from: path, to, entries });
         if entry.before != PathState::Missing {
-            // What was replaced comes back when its place is free.
+            // The file that the move replaced is restored once its path is free.
             let replaced = JournalEntry::new(
                 entry.id,
                 entry.path.clone(),
                 entry.before.clone(),
                 PathState::Missing,
             );
-            self.put_back(&replaced, &PathState::Missing, tool);
+            self.restore_before(&replaced, &PathState::Missing, tool);
         }
         Ok(())
     }
 
     fn conflict(&mut self, entry: &JournalEntry, why: String) {
         let (path, then) = (entry.path.clone(), entry.before.clone());
-        self.plan.conflicts.push(Conflict { path, why, then });
+        self.plan.conflicts.push(UndoConflict { path, why, then });
     }
 
-    /// Directories come before what lies in them and go after it; those above a file that comes back need no word.
-    fn end_part(&mut self) {
-        let Part { files, made, removed } = std::mem::take(&mut self.part);
-        let (idle, steps): (Vec<Step>, Vec<Step>) =
-            files.into_values().partition(|step| step.now == step.then);
-        self.plan.idle.extend(idle.into_iter().flat_map(|step| step.entries));
+    /// Turns the segment into steps. Directories are created before their entries and removed after
+    /// them. A directory above a restored file needs no step.
+    fn end_segment(&mut self) {
+        let PlanSegment { files, made, removed } = std::mem::take(&mut self.segment);
+        let (idle, restores): (Vec<FileRestore>, Vec<FileRestore>) =
+            files.into_values().partition(|restore| restore.now == restore.then);
+        self.plan.idle.extend(idle.into_iter().flat_map(|restore| restore.entries));
         let is_filled = |path: &Path| {
-            steps.iter().any(|step| step.then != PathState::Missing && step.path.starts_with(path))
+            restores
+                .iter()
+                .any(|restore| restore.then != PathState::Missing && restore.path.starts_with(path))
         };
-        // Directories above a file come with it, in the same change; the others are made by themselves, upper ones first.
+        // Restoring a file creates the directories above it; the others need their own steps,
+        // parents first.
         let (along, alone): (Vec<_>, Vec<_>) = made.iter().partition(|(path, _)| is_filled(path));
-        let deeds = &mut self.plan.deeds;
-        deeds.extend(alone.into_iter().map(|(path, (_, entries))| Deed::MakeDirectory {
+        let steps = &mut self.plan.steps;
+        steps.extend(alone.into_iter().map(|(path, (_, entries))| PlanStep::MakeDirectory {
             path: path.clone(),
             entries: entries.clone(),
         }));
-        let along = along.into_iter().map(|(path, (mode, entries))| Step {
+        let along = along.into_iter().map(|(path, (mode, entries))| FileRestore {
             path: path.clone(),
             now: PathState::Missing,
             then: PathState::Directory { mode: *mode },
             entries: entries.clone(),
         });
-        let steps: Vec<Step> = along.collect::<Vec<_>>().into_iter().chain(steps).collect();
-        if !steps.is_empty() {
-            deeds.push(Deed::Files(steps));
+        let restores: Vec<FileRestore> =
+            along.collect::<Vec<_>>().into_iter().chain(restores).collect();
+        if !restores.is_empty() {
+            steps.push(PlanStep::RestoreFiles(restores));
         }
         let modes = made.into_iter().rev();
-        deeds.extend(modes.map(|(path, (mode, _))| Deed::SetMode { path, mode }));
+        steps.extend(modes.map(|(path, (mode, _))| PlanStep::SetMode { path, mode }));
         let gone = removed.into_iter().rev();
-        deeds.extend(gone.map(|(path, entries)| Deed::RemoveDirectory { path, entries }));
+        steps.extend(gone.map(|(path, entries)| PlanStep::RemoveDirectory { path, entries }));
     }
 }
 
-/// Permissions that somebody changed since are kept.
+/// Returns the earlier state, with the current permissions if they were changed since.
 fn with_mode_of(before: &PathState, after: &PathState, now: &PathState) -> PathState {
     match (before, after, now) {
         (
@@ -247,34 +257,36 @@ fn with_mode_of(before: &PathState, after: &PathState, now: &PathState) -> PathS
 
 fn difference(now: &PathState, tool: &str) -> String {
     match now {
-        PathState::Missing => format!("is gone since `{tool}` changed it"),
-        PathState::File { .. } => format!("was changed by somebody else since `{tool}` changed it"),
-        other => format!("is a {} now, which `{tool}` did not make", other.name()),
+        PathState::Missing => format!("no longer exists; `{tool}` changed it before"),
+        PathState::File { .. } => {
+            format!("was changed by another process or tool since `{tool}` changed it")
+        }
+        other => format!("is a {} now, which `{tool}` did not create", other.name()),
     }
 }
 
-/// The files as they would be by now.
-struct Thought<'a> {
+/// The state of the disk as it would be after the steps planned so far.
+struct SimulatedDisk<'a> {
     known: BTreeMap<PathBuf, PathState>,
-    /// What moved back so far: where it is on the disk, and where it would be.
+    /// The planned moves: the path on the real disk, and the path after the move.
     moves: Vec<(PathBuf, PathBuf)>,
-    look: Look<'a>,
+    read_state: ReadState<'a>,
 }
 
-impl Thought<'_> {
+impl SimulatedDisk<'_> {
     fn at(&mut self, path: &Path) -> Result<PathState, ToolError> {
         if let Some(known) = self.known.get(path) {
             return Ok(known.clone());
         }
-        let image = match self.on_disk(path) {
-            Some(real) => (self.look)(&real)?,
+        let state = match self.on_disk(path) {
+            Some(real) => (self.read_state)(&real)?,
             None => PathState::Missing,
         };
-        self.known.insert(path.to_owned(), image.clone());
-        Ok(image)
+        self.known.insert(path.to_owned(), state.clone());
+        Ok(state)
     }
 
-    /// Where what would be at a path is now; none when it would have moved away.
+    /// Returns the real path of a simulated one; `None` when a planned move frees that path.
     fn on_disk(&self, path: &Path) -> Option<PathBuf> {
         let mut path = path.to_owned();
         for (real, would) in self.moves.iter().rev() {
@@ -287,26 +299,26 @@ impl Thought<'_> {
         Some(path)
     }
 
-    fn set(&mut self, path: &Path, image: PathState) {
-        self.known.insert(path.to_owned(), image);
+    fn set(&mut self, path: &Path, state: PathState) {
+        self.known.insert(path.to_owned(), state);
     }
 
-    fn move_back(&mut self, from: &Path, to: &Path, image: PathState) {
+    fn move_back(&mut self, from: &Path, to: &Path, state: PathState) {
         let below: Vec<PathBuf> =
             self.known.keys().filter(|path| path.starts_with(from)).cloned().collect();
         for path in below {
-            let Some(image) = self.known.remove(&path) else { continue };
+            let Some(state) = self.known.remove(&path) else { continue };
             if let Ok(rest) = path.strip_prefix(from) {
-                self.known.insert(joined(to, rest), image);
+                self.known.insert(joined(to, rest), state);
             }
         }
-        self.known.insert(to.to_owned(), image);
+        self.known.insert(to.to_owned(), state);
         self.known.insert(from.to_owned(), PathState::Missing);
         self.moves.push((from.to_owned(), to.to_owned()));
     }
 }
 
-/// `join` with nothing would leave a slash at the end.
+/// Joins two paths. `Path::join` with an empty path would add a slash at the end.
 fn joined(path: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() { path.to_owned() } else { path.join(rest) }
 }

@@ -1,4 +1,4 @@
-//! Which changes are meant: by number, by call, by session, by time, or simply the last one.
+//! Selects the changes to revert: by number, call, session or time, or the last one.
 
 use std::path::{Path, PathBuf};
 
@@ -8,23 +8,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::words::numbers;
+use super::display::numbers;
 
-/// Stands for every session.
-pub(crate) const ALL: &str = "all";
-/// More changes than this are not taken back at once.
-pub(crate) const MOST: usize = 20_000;
-/// So many are looked at together while the last one is looked for.
-const PIECE: usize = 50;
+/// The value of `session` for every session.
+pub(crate) const ALL_SESSIONS: &str = "all";
+/// Maximum number of changes reverted at once.
+pub(crate) const MAX_CHANGES: usize = 20_000;
+/// Number of changes read at a time when searching for the last one.
+const PAGE_SIZE: usize = 50;
 
-/// What undo takes back, or redo.
+/// Whether to revert changes or undos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum UndoDirection {
     Undo,
     Redo,
 }
 
-impl Direction {
+impl UndoDirection {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Undo => "undo",
@@ -32,72 +32,75 @@ impl Direction {
         }
     }
 
-    /// Whether changes of a tool are what it is about.
-    fn is_about(self, tool: &str) -> bool {
+    /// Returns true if changes of a tool can be reverted in this direction.
+    fn applies_to(self, tool: &str) -> bool {
         match self {
-            // An undo is taken back by redo; its changes show in what is left to be undone.
+            // Only redo reverts an undo. Changes that an undo reverted are not selected again.
             Self::Undo => tool != "undo" && tool != "redo",
             Self::Redo => tool == "undo",
         }
     }
 }
 
-/// Which changes, or for `redo` which undos. Without any of these: the last one of this session.
+/// The changes to revert; for `redo`, the undos. Default: the last one of this session.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "path": "src/main.rs" }))]
-pub struct TakeBack {
+pub struct UndoInput {
     /// Exactly these, by the numbers that `changes` shows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-aliases" = ["change", "number", "numbers"]))]
+    #[schemars(extend("x-refers-to" = "change"))]
     pub changes: Vec<u64>,
-    /// All of this call; for `redo`, of this call of `undo`.
+    /// All changes of this call; for `redo`, of this call of `undo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// All of this session; `all` means every session.
+    /// All changes of this session; `all` means every session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-refers-to" = "session"))]
     pub session: Option<String>,
-    /// All since then, of every session unless one is named: `30m`, `2h`, `3d`, or a time with its zone.
+    /// All changes since this time, of every session unless one is named: `30m`, `2h`, `3d`, or a
+    /// time with its zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Only this file, or what lies below this directory.
+    /// Only this file, or files below this directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
     #[schemars(with = "Option<haft_core::PathInput>")]
     pub path: Option<PathBuf>,
-    /// Only show what would be done, as a difference.
+    /// Only show the diff, and change nothing.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["dry_run", "dryRun"]))]
     pub preview: bool,
 }
 
-/// The changes that are meant, newest first, each with the entries that are to be taken back.
+/// Returns the selected changes, newest first, each with the entries to revert.
 ///
 /// # Errors
-/// Of kind `not_found` when there are none, with what there is instead.
+/// `not_found` when there are none; the hint names the last change there is.
 pub(crate) async fn select(
-    direction: Direction,
-    wish: &TakeBack,
+    direction: UndoDirection,
+    input: &UndoInput,
     own_session: &str,
     journal: &ReadJournal,
 ) -> Result<Vec<JournalChange>, ToolError> {
-    let which = which(wish)?;
-    let is_narrow = !wish.changes.is_empty() || wish.call_id.is_some();
-    let found = match is_own_session(wish) {
-        true => last(direction, wish, own_session, journal).await?,
-        false => journal.find(&which).await?,
+    let query = query(input)?;
+    let is_narrow = !input.changes.is_empty() || input.call_id.is_some();
+    let found = match is_own_session(input) {
+        true => last(direction, input, own_session, journal).await?,
+        false => journal.find(&query).await?,
     };
     let collected: u64 = found.iter().map(|change| change.collected).sum();
     let is_known = !found.is_empty();
-    // Whoever names a change means it, whatever made it.
+    // A change that the caller names is selected whatever tool made it.
     let found: Vec<JournalChange> = found
         .into_iter()
-        .filter(|change| is_narrow || direction.is_about(&change.tool))
-        .map(|change| standing(change, wish.path.as_deref()))
+        .filter(|change| is_narrow || direction.applies_to(&change.tool))
+        .map(|change| revertible(change, input.path.as_deref()))
         .filter(|change| !change.entries.is_empty())
         .collect();
     if found.is_empty() {
-        return Err(nothing(direction, wish, own_session, is_known, collected, journal).await);
+        return Err(nothing(direction, input, own_session, is_known, collected, journal).await);
     }
     if collected > 0 && is_narrow {
         return Err(incomplete(&found, collected));
@@ -105,129 +108,130 @@ pub(crate) async fn select(
     Ok(found)
 }
 
-fn which(wish: &TakeBack) -> Result<ChangeQuery, ToolError> {
+fn query(input: &UndoInput) -> Result<ChangeQuery, ToolError> {
     Ok(ChangeQuery {
-        call_id: wish.call_id.clone(),
-        session: wish.session.clone().filter(|session| session != ALL),
-        since_ms: wish.since.as_deref().map(since).transpose()?.unwrap_or_default(),
-        numbers: wish.changes.clone(),
-        limit: MOST,
+        call_id: input.call_id.clone(),
+        session: input.session.clone().filter(|session| session != ALL_SESSIONS),
+        since_ms: input.since.as_deref().map(since).transpose()?.unwrap_or_default(),
+        numbers: input.changes.clone(),
+        limit: MAX_CHANGES,
         ..ChangeQuery::default()
     })
 }
 
-/// The last call of this session that changed something and was not taken back, with all its changes.
+/// Returns all changes of the last call of this session that is not undone yet.
 async fn last(
-    direction: Direction,
-    wish: &TakeBack,
+    direction: UndoDirection,
+    input: &UndoInput,
     session: &str,
     journal: &ReadJournal,
 ) -> Result<Vec<JournalChange>, ToolError> {
     let session = Some(session.to_owned());
-    let mut which =
-        ChangeQuery { session: session.clone(), limit: PIECE, ..ChangeQuery::default() };
+    let mut query =
+        ChangeQuery { session: session.clone(), limit: PAGE_SIZE, ..ChangeQuery::default() };
     loop {
-        let found = journal.find(&which).await?;
+        let found = journal.find(&query).await?;
         for change in &found {
-            let is_left = !standing(change.clone(), wish.path.as_deref()).entries.is_empty();
-            if direction.is_about(&change.tool) && is_left {
+            let is_left = !revertible(change.clone(), input.path.as_deref()).entries.is_empty();
+            if direction.applies_to(&change.tool) && is_left {
                 let call_id = Some(change.call_id.clone());
-                let whole = ChangeQuery { call_id, session, limit: MOST, ..ChangeQuery::default() };
+                let whole =
+                    ChangeQuery { call_id, session, limit: MAX_CHANGES, ..ChangeQuery::default() };
                 let tool = change.tool.clone();
                 let whole = journal.find(&whole).await?;
                 return Ok(whole.into_iter().filter(|change| change.tool == tool).collect());
             }
         }
         match found.last() {
-            Some(oldest) if found.len() == PIECE => which.below = Some(oldest.number),
+            Some(oldest) if found.len() == PAGE_SIZE => query.below = Some(oldest.number),
             _ => return Ok(Vec::new()),
         }
     }
 }
 
-/// A change without what was taken back already and what lies elsewhere.
-fn standing(mut change: JournalChange, below: Option<&Path>) -> JournalChange {
-    let is_meant = |entry: &JournalEntry| {
+/// Removes entries that are already reverted or not below the given path.
+fn revertible(mut change: JournalChange, below: Option<&Path>) -> JournalChange {
+    let is_selected = |entry: &JournalEntry| {
         below.is_none_or(|below| {
             let is_below = |path: &Path| below == Path::new(".") || path.starts_with(below);
             is_below(&entry.path) || entry.moved_from.as_deref().is_some_and(is_below)
         })
     };
-    change.entries.retain(|entry| entry.undone_by.is_none() && is_meant(entry));
+    change.entries.retain(|entry| entry.undone_by.is_none() && is_selected(entry));
     change
 }
 
-/// Whether it is about the session of the call, because nothing else was said.
-fn is_own_session(wish: &TakeBack) -> bool {
-    let TakeBack { changes, call_id, session, since, .. } = wish;
+/// Returns true if the input selects the last change of the calling session.
+fn is_own_session(input: &UndoInput) -> bool {
+    let UndoInput { changes, call_id, session, since, .. } = input;
     changes.is_empty() && call_id.is_none() && session.is_none() && since.is_none()
 }
 
 async fn nothing(
-    direction: Direction,
-    wish: &TakeBack,
+    direction: UndoDirection,
+    input: &UndoInput,
     own_session: &str,
     is_known: bool,
     collected: u64,
     journal: &ReadJournal,
 ) -> ToolError {
     let verb = direction.name();
-    let asked = asked_for(wish);
+    let selection = selection(input);
     let message = match (is_known, collected) {
-        (false, _) => format!("there is nothing to {verb}{asked}"),
-        (true, 0) => format!("there is nothing left to {verb}{asked}: it was taken back already"),
+        (false, _) => format!("nothing to {verb}{selection}"),
+        (true, 0) => format!("nothing left to {verb}{selection}: it was already reverted"),
         (true, _) => {
-            format!("there is nothing left to {verb}{asked}: it was too old or too much to be kept")
+            format!("nothing left to {verb}{selection}: it was too old or too large to be kept")
         }
     };
     let newest = ChangeQuery { limit: 1, ..ChangeQuery::default() };
     let newest = journal.find(&newest).await.unwrap_or_default();
     let hint = match newest.first() {
         Some(change) => format!(
-            "the last change here is number {} by `{}` in session `{}`; `changes` lists them, and `session` = \"{ALL}\" \
-             means those of all sessions{}",
+            "the last change here is number {} by `{}` in session `{}`; `changes` lists all, and \
+             `session` = \"{ALL_SESSIONS}\" selects every session{}",
             change.number,
             change.tool,
             change.session,
-            match is_own_session(wish) && change.session != own_session {
+            match is_own_session(input) && change.session != own_session {
                 true =>
-                    ". For a client that keeps no session (stateless HTTP) every call is one of its own",
+                    ". For a client without sessions (stateless HTTP) every call is a separate session",
                 false => "",
             }
         ),
-        None => "nothing was changed here by a file tool yet".to_owned(),
+        None => "no file tool has changed anything here yet".to_owned(),
     };
     ToolError::not_found(message).hint(hint)
 }
 
-fn asked_for(wish: &TakeBack) -> String {
+fn selection(input: &UndoInput) -> String {
     let mut words = String::new();
-    if !wish.changes.is_empty() {
-        words.push_str(&format!(" of change {}", numbers(&wish.changes)));
+    if !input.changes.is_empty() {
+        words.push_str(&format!(" of change {}", numbers(&input.changes)));
     }
     for (what, value) in
-        [("of call", &wish.call_id), ("of session", &wish.session), ("since", &wish.since)]
+        [("of call", &input.call_id), ("of session", &input.session), ("since", &input.since)]
     {
         if let Some(value) = value {
             words.push_str(&format!(" {what} `{value}`"));
         }
     }
-    if let Some(path) = &wish.path {
+    if let Some(path) = &input.path {
         words.push_str(&format!(" at `{}`", path.display()));
     }
     if words.is_empty() { " in this session".to_owned() } else { words }
 }
 
 fn incomplete(found: &[JournalChange], collected: u64) -> ToolError {
-    let which: Vec<u64> = found.iter().map(|change| change.number).collect();
+    let changes: Vec<u64> = found.iter().map(|change| change.number).collect();
     let message = format!(
-        "of change {} {collected} files are not kept any more: they were too old or too much",
-        numbers(&which)
+        "{collected} files of change {} are no longer kept: they were too old or too large",
+        numbers(&changes)
     );
-    ToolError::conflict(message).hint("name the files that are left with path, one call each")
+    ToolError::conflict(message).hint("name the remaining files with path, one call each")
 }
 
-/// What taking these back would touch.
+/// Returns the accesses of reverting these changes.
 pub(crate) fn touched(changes: &[JournalChange]) -> Vec<Access> {
     let entries = changes.iter().flat_map(|change| &change.entries);
     let paths = entries.flat_map(|entry| [Some(&entry.path), entry.moved_from.as_ref()]);
@@ -237,7 +241,7 @@ pub(crate) fn touched(changes: &[JournalChange]) -> Vec<Access> {
         .collect()
 }
 
-/// Milliseconds since 1970 of a time, or of as long ago.
+/// Parses a time or an age into milliseconds since 1970.
 pub(crate) fn since(text: &str) -> Result<u64, ToolError> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -254,8 +258,8 @@ pub(crate) fn since(text: &str) -> Result<u64, ToolError> {
     }
     let time = text.parse::<Timestamp>().ok().map(|time| time.as_millisecond());
     time.and_then(|time| u64::try_from(time).ok()).ok_or_else(|| {
-        ToolError::input(format!("`{text}` is no time"))
-            .hint("say how long ago (30m, 2h, 3d) or a time with its zone (2026-01-31T12:00:00Z)")
+        ToolError::input(format!("`{text}` is not a time"))
+            .hint("give an age (30m, 2h, 3d) or a time with its zone (2026-01-31T12:00:00Z)")
     })
 }
 
@@ -266,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_as_long_ago_or_with_a_zone() {
+    fn a_time_is_an_age_or_has_a_zone() {
         let hour = since("1h").expect("a time");
         assert!(now_ms().abs_diff(hour + 3_600_000) < 60_000, "{hour}");
         assert!(since("3d").expect("a time") < since("2h").expect("a time"));
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_left_and_lies_there_is_taken_back() {
+    fn only_entries_below_the_path_that_are_left_are_reverted() {
         let mut change = JournalChange::new(1, "c", "s", "patch", 0);
         let entry = |id, path: &str| {
             JournalEntry::new(id, path.into(), PathState::Missing, PathState::Directory { mode: 0 })
@@ -287,7 +291,7 @@ mod tests {
         change.entries = vec![entry(1, "src/a"), entry(2, "srcs/b"), entry(3, "src/c")];
         change.entries[2].undone_by = Some(9);
         let left = |below: Option<&str>| -> Vec<u64> {
-            let left = standing(change.clone(), below.map(Path::new));
+            let left = revertible(change.clone(), below.map(Path::new));
             left.entries.iter().map(|entry| entry.id).collect()
         };
         assert_eq!(left(None), [1, 2]);

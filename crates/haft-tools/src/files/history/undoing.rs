@@ -1,4 +1,4 @@
-//! `undo` and `redo` themselves: they differ in what they look for only.
+//! The shared implementation of `undo` and `redo`, which differ only in the changes they select.
 
 use std::{
     pin::pin,
@@ -16,51 +16,51 @@ use serde_json::json;
 use super::{
     carry_out::carry_out,
     contents::Contents,
-    plan::{Conflict, Deed, Plan, plan},
-    select::{Direction, MOST, TakeBack, select, touched},
-    words::{Action, ChangedPath, ago, moment, numbers, told},
+    display::{ChangedPath, PathAction, ago, changed_path, numbers, time_of},
+    plan::{PlanStep, UndoConflict, UndoPlan, plan},
+    select::{MAX_CHANGES, UndoDirection, UndoInput, select, touched},
 };
 use crate::text::{count, diff};
 
-/// A diff in an answer has at most so many lines.
-const MOST_DIFF_LINES: usize = 200;
-/// Of so many conflicts each is told.
-const MOST_CONFLICTS: usize = 20;
+/// Maximum number of diff lines in a result.
+const MAX_DIFF_LINES: usize = 200;
+/// Maximum number of conflicts named in an error.
+const MAX_CONFLICTS: usize = 20;
 
-/// What was taken back.
+/// The reverted changes.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct TakenBack {
-    /// The changes that were taken back, newest first.
-    pub changes: Vec<TakenBackChange>,
-    /// What became of each file.
+pub struct UndoReport {
+    /// The reverted changes, newest first.
+    pub changes: Vec<RevertedChange>,
+    /// The change of each file.
     pub files: Vec<ChangedPath>,
-    /// True when nothing was done, because only the plan was asked for.
+    /// True when nothing was changed, because a preview was requested.
     pub preview: bool,
-    /// What should be known besides.
+    /// Further remarks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The difference, shortened.
+    /// The diff, truncated when it is long.
     pub diff: String,
     #[serde(skip)]
     verb: &'static str,
 }
 
-/// A change that was taken back.
+/// A reverted change.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct TakenBackChange {
-    /// Its number.
+pub struct RevertedChange {
+    /// Number of the change.
     pub number: u64,
-    /// The tool that made it.
+    /// The tool that made the change.
     pub tool: String,
-    /// The call that made it.
+    /// The call that made the change.
     pub call_id: String,
-    /// When it was made.
+    /// Time of the change.
     pub at: String,
     #[serde(skip)]
     ago: String,
 }
 
-impl Output for TakenBack {
+impl Output for UndoReport {
     fn text(&self) -> String {
         let mut lines = vec![self.headline()];
         lines.extend(self.files.iter().map(ChangedPath::line));
@@ -82,7 +82,7 @@ impl Output for TakenBack {
     }
 }
 
-impl TakenBack {
+impl UndoReport {
     fn headline(&self) -> String {
         let what = match &*self.changes {
             [only] => format!("change {} ({}, {})", only.number, only.tool, only.ago),
@@ -100,47 +100,48 @@ impl TakenBack {
     }
 }
 
-/// What was found, spelled out: so many days later, it is still that.
+/// Returns the accesses of the call, and its input with the selected changes spelled out, so that
+/// an approval some days later still means the same changes.
 ///
 /// # Errors
-/// When there is nothing to take back.
+/// `not_found` when there is nothing to revert.
 pub(crate) async fn foresee(
-    direction: Direction,
-    input: TakeBack,
+    direction: UndoDirection,
+    input: UndoInput,
     journal: &ReadJournal,
     call: &CallInfo,
 ) -> Result<AccessLookupResult, ToolError> {
     let found = select(direction, &input, &call.session, journal).await?;
     let changes = found.iter().map(|change| change.number).collect();
-    let TakeBack { path, preview, .. } = input;
-    let pinned = TakeBack { changes, path, preview, ..TakeBack::default() };
+    let UndoInput { path, preview, .. } = input;
+    let pinned = UndoInput { changes, path, preview, ..UndoInput::default() };
     Ok(AccessLookupResult { accesses: touched(&found), input: Some(json!(pinned)) })
 }
 
-/// What such a call touches before it is known what that is.
+/// Returns the accesses of a call before its changes are known.
 pub(crate) fn access() -> Vec<Access> {
     vec![Access::Any(Power::ReadStore)]
 }
 
-/// What undo and redo hold.
-pub(crate) struct Hands {
+/// The capabilities of a call of undo or redo.
+pub(crate) struct UndoContext {
     pub(crate) journal: ReadJournal,
     pub(crate) read: ReadFiles,
     pub(crate) write: WriteFiles,
     pub(crate) call: CallInfo,
 }
 
-impl Hands {
-    /// Takes changes back.
+impl UndoContext {
+    /// Reverts changes.
     ///
     /// # Errors
-    /// Of kind `conflict` when somebody changed a file since; then nothing was done.
-    pub(crate) async fn take_back(
+    /// `conflict` when a file was changed elsewhere since; then nothing was changed.
+    pub(crate) async fn revert(
         &self,
-        direction: Direction,
-        input: &TakeBack,
+        direction: UndoDirection,
+        input: &UndoInput,
         is_preview: bool,
-    ) -> Result<TakenBack, ToolError> {
+    ) -> Result<UndoReport, ToolError> {
         let changes = select(direction, input, &self.call.session, &self.journal).await?;
         let plan = plan(&changes, &mut |path| self.read.path_state(path))?;
         let contents = Contents::of_plan(&plan, &self.journal).await?;
@@ -161,9 +162,9 @@ impl Hands {
 
     async fn carry_out(
         &self,
-        direction: Direction,
+        direction: UndoDirection,
         changes: &[JournalChange],
-        plan: &Plan,
+        plan: &UndoPlan,
         contents: &Contents,
     ) -> Result<Vec<String>, ToolError> {
         let mut done = 0;
@@ -174,15 +175,15 @@ impl Hands {
         if done == 0 || self.put_back(direction, changes).await.is_ok() {
             return Err(error);
         }
-        let message = format!("{error}, and what was taken back before that stays taken back");
+        let message = format!("{error}; the changes reverted before that stay reverted");
         Err(ToolError::new(ErrorKind::Partial, message)
-            .hint("see what is left with `changes`, then go on one by one"))
+            .hint("see what is left with `changes`, then continue one change at a time"))
     }
 
-    /// Undoes what this very call did so far.
+    /// Reverts the changes that this call has already made.
     async fn put_back(
         &self,
-        direction: Direction,
+        direction: UndoDirection,
         changes: &[JournalChange],
     ) -> Result<(), ToolError> {
         let last = changes.first().map_or(0, |change| change.number);
@@ -190,7 +191,7 @@ impl Hands {
             call_id: Some(self.call.call_id.to_string()),
             session: Some(self.call.session.clone()),
             tool: Some(direction.name().to_owned()),
-            limit: MOST,
+            limit: MAX_CHANGES,
             ..ChangeQuery::default()
         };
         let mut own = self.journal.find(&own).await?;
@@ -202,17 +203,17 @@ impl Hands {
 
     fn answer(
         &self,
-        direction: Direction,
+        direction: UndoDirection,
         changes: &[JournalChange],
-        plan: &Plan,
+        plan: &UndoPlan,
         contents: &Contents,
-    ) -> TakenBack {
+    ) -> UndoReport {
         let now = now_ms();
-        let change = |change: &JournalChange| TakenBackChange {
+        let change = |change: &JournalChange| RevertedChange {
             number: change.number,
             tool: change.tool.clone(),
             call_id: change.call_id.clone(),
-            at: moment(change.at_ms),
+            at: time_of(change.at_ms),
             ago: ago(change.at_ms, now),
         };
         let mut diff = String::new();
@@ -221,78 +222,85 @@ impl Hands {
         if !plan.idle.is_empty() {
             let files = count(plan.idle.len(), "file");
             notes.push(format!(
-                "{files} had been as before already, by hand or because the change was never made"
+                "{files} already had the earlier content, because the change was reverted by hand or never made"
             ));
         }
         let closed = changes.iter().map(|change| change.collected).sum::<u64>();
         if closed > 0 {
             notes.push(format!(
-                "{closed} older files of these changes are not kept any more and stay as they are"
+                "{closed} older files of these changes are no longer kept and were not changed"
             ));
         }
-        TakenBack {
+        UndoReport {
             changes: changes.iter().map(change).collect(),
             files,
             preview: false,
             notes,
-            diff: diff::shortened(&diff, MOST_DIFF_LINES),
+            diff: diff::shortened(&diff, MAX_DIFF_LINES),
             verb: direction.name(),
         }
     }
 
-    fn files(&self, plan: &Plan, contents: &Contents, diff: &mut String) -> Vec<ChangedPath> {
+    fn files(&self, plan: &UndoPlan, contents: &Contents, diff: &mut String) -> Vec<ChangedPath> {
         let mut files = Vec::new();
-        for deed in &plan.deeds {
-            match deed {
-                Deed::Files(steps) => {
-                    for step in steps {
+        for step in &plan.steps {
+            match step {
+                PlanStep::RestoreFiles(restores) => {
+                    for restore in restores {
+                        let (path, now, then) = (&restore.path, &restore.now, &restore.then);
                         let (file, difference) =
-                            told(contents, &step.path, &step.now, &step.then, &self.read);
+                            changed_path(contents, path, now, then, &self.read);
                         files.push(file);
                         diff.push_str(&difference);
                     }
                 }
-                Deed::Move { from, to, .. } => files.push(ChangedPath::moved(to, from)),
-                Deed::MakeDirectory { path, .. } => files.push(directory(path, Action::Added)),
-                Deed::RemoveDirectory { path, .. } => files.push(directory(path, Action::Deleted)),
-                Deed::SetMode { .. } => {}
+                PlanStep::Move { from, to, .. } => files.push(ChangedPath::moved(to, from)),
+                PlanStep::MakeDirectory { path, .. } => {
+                    files.push(directory(path, PathAction::Added));
+                }
+                PlanStep::RemoveDirectory { path, .. } => {
+                    files.push(directory(path, PathAction::Deleted));
+                }
+                PlanStep::SetMode { .. } => {}
             }
         }
         files
     }
 
-    fn refusal(&self, direction: Direction, plan: &Plan, contents: &Contents) -> ToolError {
-        let told = |conflict: &Conflict| format!("`{}` {}", conflict.path.display(), conflict.why);
+    fn refusal(&self, direction: UndoDirection, plan: &UndoPlan, contents: &Contents) -> ToolError {
+        let line =
+            |conflict: &UndoConflict| format!("`{}` {}", conflict.path.display(), conflict.why);
         let conflicts = &plan.conflicts;
-        let mut words: Vec<String> = conflicts.iter().take(MOST_CONFLICTS).map(told).collect();
-        let more = conflicts.len().saturating_sub(MOST_CONFLICTS);
+        let mut words: Vec<String> = conflicts.iter().take(MAX_CONFLICTS).map(line).collect();
+        let more = conflicts.len().saturating_sub(MAX_CONFLICTS);
         if more > 0 {
             words.push(format!("and {more} more"));
         }
         let message = format!("nothing was changed: {}", words.join("; "));
         let hint = format!(
-            "{} the other files by path, or see the difference and edit the file yourself",
+            "{} the other files by path, or read the diff and edit the file yourself",
             direction.name()
         );
         let mut diff = String::new();
-        for conflict in conflicts.iter().take(MOST_CONFLICTS) {
+        for conflict in conflicts.iter().take(MAX_CONFLICTS) {
             let now = self.read.path_state(&conflict.path).unwrap_or(haft_core::PathState::Other);
             let (_, difference) =
-                self::told(contents, &conflict.path, &now, &conflict.then, &self.read);
+                changed_path(contents, &conflict.path, &now, &conflict.then, &self.read);
             diff.push_str(&difference);
         }
         let error = ToolError::conflict(message).hint(hint);
         if diff.is_empty() {
             return error;
         }
-        let shown = diff::shortened(&diff, MOST_DIFF_LINES);
+        let shown = diff::shortened(&diff, MAX_DIFF_LINES);
         let verb = direction.name();
-        error.with_partial(Reply::text(format!("What {verb} would do to them:\n{shown}")))
+        error.with_partial(Reply::text(format!("{verb} would change:\n{shown}")))
     }
 
-    /// What would become of the files, for people who are asked. Nobody waits for a server here: then there is none.
-    pub(crate) fn preview(&self, direction: Direction, input: &TakeBack) -> Option<String> {
-        let answer = pin!(self.take_back(direction, input, true));
+    /// Returns the text of a preview, for an approver. `None` when the journal would have to wait
+    /// for a server, because a preview must not wait.
+    pub(crate) fn preview(&self, direction: UndoDirection, input: &UndoInput) -> Option<String> {
+        let answer = pin!(self.revert(direction, input, true));
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(answer)) => Some(answer.text()),
             _ => None,
@@ -300,7 +308,7 @@ impl Hands {
     }
 }
 
-fn directory(path: &std::path::Path, action: Action) -> ChangedPath {
+fn directory(path: &std::path::Path, action: PathAction) -> ChangedPath {
     let path = format!("{}/", path.display());
     ChangedPath { path, action, moved_from: None, added: None, removed: None }
 }

@@ -1,5 +1,6 @@
-//! The text of PDF documents. The parser does whatever a document says, so what would lead it in circles, through
-//! endless drawings or into gigabytes is taken away here first, and a page that it breaks on is left out.
+//! The text of PDF documents. The parser follows whatever a document says, so content that would
+//! make it recurse forever, draw endlessly or unpack gigabytes is removed first, and a page that
+//! makes it panic is left out.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,29 +9,31 @@ use pdf_extract::{
     output_doc_page,
 };
 
-/// The parser counts all pages for each page, and nobody reads so many in one go.
-const MOST_PAGES: usize = 1_000;
-/// More text than this is not kept.
-const MOST_TEXT: usize = 8 << 20;
-/// Unpacked, a stream may become a thousand times as long.
-const LARGEST_PACKED: usize = 1 << 20;
-/// Forms that draw forms, and page nodes above a page. The parser goes down on the stack, which is short.
-const DEEPEST: usize = 16;
-/// Lists in lists in what a font says of its letters; two or three are usual.
-const DEEPEST_LIST: usize = 32;
-/// What is drawn in the whole document, in bytes, forms again each time they are drawn.
-const MOST_DRAWN: usize = 64 << 20;
-/// What drawing a form costs besides its bytes.
-const ONE_FORM: usize = 16 << 10;
+/// Maximum number of pages. The parser counts all pages for each page, so this takes quadratic
+/// time.
+const MAX_PAGES: usize = 1_000;
+/// Maximum size of the text.
+const MAX_TEXT_BYTES: usize = 8 << 20;
+/// Maximum size of a packed stream. Unpacked it can be a thousand times as long.
+const MAX_PACKED_BYTES: usize = 1 << 20;
+/// Maximum depth of nested forms, and of page nodes above a page. The parser recurses on a small
+/// stack.
+const MAX_DEPTH: usize = 16;
+/// Maximum depth of nested lists in the character data of a font; two or three are usual.
+const MAX_LIST_DEPTH: usize = 32;
+/// Maximum size of all drawn content of a document; a form counts each time it is drawn.
+const MAX_DRAWN_BYTES: usize = 64 << 20;
+/// Cost of drawing a form, in addition to its size.
+const FORM_COST_BYTES: usize = 16 << 10;
 
-/// The text page by page, or as much of it as can be had; `None` when there is none.
+/// Returns the text page by page, as far as it is readable; `None` when there is no text.
 pub(crate) fn text(bytes: &[u8], stop: &dyn Fn() -> bool) -> Option<String> {
     let document = guarded(|| load(bytes))?;
-    let mut budget = MOST_DRAWN;
+    let mut budget = MAX_DRAWN_BYTES;
     let mut text = String::new();
     let mut has_text = false;
-    for (number, id) in document.get_pages().into_iter().take(MOST_PAGES) {
-        if stop() || text.len() > MOST_TEXT {
+    for (number, id) in document.get_pages().into_iter().take(MAX_PAGES) {
+        if stop() || text.len() > MAX_TEXT_BYTES {
             break;
         }
         let page = guarded(|| page(&document, number, id, &mut budget));
@@ -42,7 +45,7 @@ pub(crate) fn text(bytes: &[u8], stop: &dyn Fn() -> bool) -> Option<String> {
     has_text.then_some(text)
 }
 
-/// The parser is made for well-meant documents and panics on others.
+/// Runs parser code, which panics on malformed documents.
 fn guarded<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok().flatten()
 }
@@ -54,13 +57,13 @@ fn load(bytes: &[u8]) -> Option<Document> {
     }
     for object in document.objects.values_mut() {
         if let Object::Stream(stream) = object
-            && (is_image(stream) || !is_modest(stream))
+            && (is_image(stream) || !is_small_when_unpacked(stream))
         {
-            // The parser would take an image for drawing orders.
+            // The parser would read an image as drawing operations.
             replace(stream, Vec::new());
         }
     }
-    disarm_fonts(&mut document);
+    remove_nested_font_data(&mut document);
     Some(document)
 }
 
@@ -69,30 +72,30 @@ fn replace(stream: &mut Stream, content: Vec<u8>) {
     stream.set_content(content);
 }
 
-/// What a font says in streams of its own about its letters is read by parsers that go down on the stack without end.
-fn disarm_fonts(document: &mut Document) {
+/// Removes deeply nested character data of fonts, which the parsers read recursively without limit.
+fn remove_nested_font_data(document: &mut Document) {
     let mut named = Vec::new();
-    document.objects.values().for_each(|object| collect_letters(object, &mut named));
+    document.objects.values().for_each(|object| collect_font_data(object, &mut named));
     for id in named {
         let real = document.dereference(&Object::Reference(id)).ok().and_then(|(id, _)| id);
         let Some(Object::Stream(stream)) = real.and_then(|id| document.objects.get_mut(&id)) else {
             continue;
         };
         let mut content = unpacked(stream);
-        // What comes after this word in a font is not text.
+        // The data after this word in a font is not text.
         let end = content.windows(5).position(|word| word == b"eexec").unwrap_or(content.len());
         content.truncate(end);
         replace(stream, if is_flat(&content) { content } else { Vec::new() });
     }
 }
 
-/// Streams of fonts, wherever they are named.
-fn collect_letters(object: &Object, named: &mut Vec<ObjectId>) {
+/// Collects the references to character data of fonts.
+fn collect_font_data(object: &Object, named: &mut Vec<ObjectId>) {
     let dictionary = match object {
         Object::Dictionary(dictionary) => dictionary,
         Object::Stream(stream) => &stream.dict,
         Object::Array(items) => {
-            return items.iter().for_each(|item| collect_letters(item, named));
+            return items.iter().for_each(|item| collect_font_data(item, named));
         }
         _ => return,
     };
@@ -103,13 +106,13 @@ fn collect_letters(object: &Object, named: &mut Vec<ObjectId>) {
             {
                 named.push(*id);
             }
-            value => collect_letters(value, named),
+            value => collect_font_data(value, named),
         }
     }
 }
 
-/// Whether lists in lists and texts in texts are few. Openings count wherever they stand, endings only where nothing
-/// can hide them.
+/// Returns true if lists and strings are not nested deeply. Every opening bracket counts; a closing
+/// one counts only where a parser cannot read it as part of a string or comment.
 fn is_flat(content: &[u8]) -> bool {
     let (mut depth, mut texts, mut is_comment, mut is_escaped) = (0_usize, 0_usize, false, false);
     content.iter().all(|byte| {
@@ -124,7 +127,7 @@ fn is_flat(content: &[u8]) -> bool {
             b']' | b'}' | b'>' if is_plain && texts == 0 => depth = depth.saturating_sub(1),
             _ => {}
         }
-        depth <= DEEPEST_LIST
+        depth <= MAX_LIST_DEPTH
     })
 }
 
@@ -137,11 +140,11 @@ fn is_image(stream: &Stream) -> bool {
     subtype.is_ok_and(|name| name == b"Image")
 }
 
-/// Whether unpacking it cannot fill the memory.
-fn is_modest(stream: &Stream) -> bool {
+/// Returns true if unpacking the stream cannot fill the memory.
+fn is_small_when_unpacked(stream: &Stream) -> bool {
     let unpacks = |name: &&&[u8]| name.ends_with(b"Decode") && !name.starts_with(b"ASCII");
     let filters = stream.filters().unwrap_or_default();
-    stream.content.len() <= LARGEST_PACKED && filters.iter().filter(unpacks).count() <= 1
+    stream.content.len() <= MAX_PACKED_BYTES && filters.iter().filter(unpacks).count() <= 1
 }
 
 fn page(document: &Document, number: u32, id: ObjectId, budget: &mut usize) -> Option<String> {
@@ -149,7 +152,7 @@ fn page(document: &Document, number: u32, id: ObjectId, budget: &mut usize) -> O
     let none = Dictionary::new();
     let resources = inherited_resources(document, page)?.unwrap_or(&none);
     let content = document.get_page_content(id).ok()?;
-    if !ends(document, &content, resources, 0, budget) {
+    if !is_within_budget(document, &content, resources, 0, budget) {
         return None;
     }
     let mut text = String::new();
@@ -157,13 +160,13 @@ fn page(document: &Document, number: u32, id: ObjectId, budget: &mut usize) -> O
     Some(text)
 }
 
-/// The resources of a page or of a node above it; nothing at all when the nodes above it do not end.
+/// Returns the resources of a page or of a node above it; `None` when the nodes above form a cycle.
 fn inherited_resources<'a>(
     document: &'a Document,
     page: &'a Dictionary,
 ) -> Option<Option<&'a Dictionary>> {
     let (mut node, mut found) = (page, None);
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_DEPTH {
         found = found.or_else(|| dictionary(document, node, b"Resources"));
         let Some(above) = dictionary(document, node, b"Parent") else { return Some(found) };
         node = above;
@@ -171,24 +174,24 @@ fn inherited_resources<'a>(
     None
 }
 
-/// Whether drawing this comes to an end within the budget.
-fn ends(
+/// Returns true if drawing the content ends within the budget.
+fn is_within_budget(
     document: &Document,
     content: &[u8],
     resources: &Dictionary,
     depth: usize,
     budget: &mut usize,
 ) -> bool {
-    let Some(left) = budget.checked_sub(content.len() + ONE_FORM) else { return false };
+    let Some(left) = budget.checked_sub(content.len() + FORM_COST_BYTES) else { return false };
     *budget = left;
-    // What cannot be read is not drawn either.
+    // Content that cannot be decoded is not drawn either.
     let Ok(content) = Content::decode(content) else { return true };
     let mut drawn = content.operations.iter().filter(|operation| operation.operator == "Do");
     drawn.all(|operation| {
         let name = operation.operands.first().and_then(|name| name.as_name().ok());
         let Some(form) = name.and_then(|name| form(document, resources, name)) else { return true };
         let own = dictionary(document, &form.dict, b"Resources").unwrap_or(resources);
-        depth < DEEPEST && ends(document, &unpacked(form), own, depth + 1, budget)
+        depth < MAX_DEPTH && is_within_budget(document, &unpacked(form), own, depth + 1, budget)
     })
 }
 
@@ -212,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn depth_is_seen_through_what_hides_it() {
+    fn nesting_is_counted_inside_strings_and_comments() {
         let usual = "/CIDSystemInfo << /Registry (Adobe \\(x\\)) >> def\n% [[[\n1 beginbfrange\n<00> <01> [<0041> <0042>]\n";
         assert!(is_flat(usual.as_bytes()) && is_flat(usual.repeat(5).as_bytes()));
         for hostile in ["[", "(", "<<", "{", "[(])", "[%]\n", "[(\\)])", "[%\r]\n"] {

@@ -1,11 +1,11 @@
-//! Writing a file's text anew with its hunks in place. What no hunk removes keeps its bytes.
+//! Applies hunks to the text of a file. Lines that no hunk removes keep every byte.
 
 use super::{
     Hunk, HunkLine, PatchError, Side,
     file_text::{FileLine, FileText},
-    indentation::Shift,
-    looseness::Looseness,
-    search::{Search, Spot},
+    indentation::IndentRule,
+    leniency::LineComparison,
+    search::{HunkPosition, HunkSearch},
 };
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -13,33 +13,34 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Applied {
     pub text: String,
-    /// What was overlooked to make the hunks fit; one sentence each, none when they fitted exactly.
+    /// Differences ignored to place the hunks; one sentence each, none when they matched exactly.
     pub leniency: Vec<String>,
 }
 
 /// Applies the hunks of one file, all or none.
 pub(crate) fn apply(path: &str, text: &str, hunks: &[Hunk]) -> Result<Applied, PatchError> {
-    // The mark is no part of the first line for those who write patches by hand; git shows it.
+    // People who write a patch by hand leave out the byte order mark; git includes it.
     let shows_mark =
         |hunk: &Hunk| hunk.lines.iter().any(|line| line.text.starts_with(BYTE_ORDER_MARK));
     let body = text.strip_prefix(BYTE_ORDER_MARK).filter(|_| !hunks.iter().any(shows_mark));
     let file = FileText::new(body.unwrap_or(text));
-    let mut search = Search::new(path, &file);
-    let mut writer = Writer::new(&file, text.len());
+    let mut search = HunkSearch::new(path, &file);
+    let mut writer = PatchedText::new(&file, text.len());
     if body.is_some() {
         writer.text.push(BYTE_ORDER_MARK);
     }
     let mut leniency = Vec::new();
     for hunk in hunks {
-        let spot = search.locate(hunk)?;
-        leniency.extend(sentences(hunk, &spot));
-        writer.write_hunk(hunk, &spot);
+        let position = search.locate(hunk)?;
+        leniency.extend(sentences(hunk, &position));
+        writer.write_hunk(hunk, &position);
     }
     writer.keep_until(file.len());
     Ok(Applied { text: writer.finish(), leniency })
 }
 
-/// Checks that the hunks of a deletion remove all that the file has; gives what was overlooked for it.
+/// Checks that the hunks of a deletion remove all lines of the file. Returns the ignored
+/// differences.
 pub(crate) fn check_deletion(
     path: &str,
     text: &str,
@@ -57,57 +58,58 @@ pub(crate) fn check_deletion(
     let lines = if left == 1 { "line that the patch does" } else { "lines that the patch does" };
     Err(PatchError::new(
         format!(
-            "{path}: the patch deletes it, but the file has {left} {lines} not remove; nothing was changed"
+            "{path}: the patch deletes the file, but the file has {left} {lines} not remove; nothing was changed"
         ),
         format!(
-            "read {path} again, and delete it with `*** Delete File: {path}` if all of it may go"
+            "read {path} again, and delete it with `*** Delete File: {path}` if all of it can be deleted"
         ),
     ))
 }
 
-fn sentences(hunk: &Hunk, spot: &Spot<'_>) -> Vec<String> {
-    let mut sentences = spot.remarks.clone();
-    if spot.looseness != Looseness::Exact {
-        let n_old = spot.lines.iter().filter(|line| line.is_old()).count();
+fn sentences(hunk: &Hunk, position: &HunkPosition<'_>) -> Vec<String> {
+    let mut sentences = position.remarks.clone();
+    if position.comparison != LineComparison::Exact {
+        let n_old = position.lines.iter().filter(|line| line.is_old()).count();
         sentences.push(format!(
             "hunk {} matched lines {}-{} only {}",
             hunk.number,
-            spot.start + 1,
-            spot.start + n_old,
-            spot.looseness.words()
+            position.start + 1,
+            position.start + n_old,
+            position.comparison.description()
         ));
     }
     sentences
 }
 
-struct Writer<'a> {
+struct PatchedText<'a> {
     file: &'a FileText<'a>,
     text: String,
-    /// The next line of the file.
+    /// Index of the next line of the file.
     next: usize,
-    /// How long the ending of the last written line is; a line without one gets it when another follows.
+    /// Length of the ending of the last written line. A line without one gets it when another
+    /// follows.
     last_ending: Option<usize>,
-    /// Whether the text ends in a newline, when a hunk's marks say so.
+    /// True if the text must end in a newline, according to the marks of a hunk.
     final_newline: Option<bool>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> PatchedText<'a> {
     fn new(file: &'a FileText<'a>, capacity: usize) -> Self {
         let text = String::with_capacity(capacity);
         Self { file, text, next: 0, last_ending: None, final_newline: None }
     }
 
-    fn write_hunk(&mut self, hunk: &Hunk, spot: &Spot<'_>) {
-        self.keep_until(spot.start);
-        let old = self.old_lines(spot);
-        let shift = spot.looseness.ignores_indentation().then(|| {
+    fn write_hunk(&mut self, hunk: &Hunk, position: &HunkPosition<'_>) {
+        self.keep_until(position.start);
+        let old = self.old_lines(position);
+        let rule = position.comparison.ignores_indentation().then(|| {
             let patch =
-                spot.lines.iter().filter(|line| line.is_old()).map(|line| line.text.as_str());
-            Shift::between(patch.zip(old.iter().map(|line| line.text)))
+                position.lines.iter().filter(|line| line.is_old()).map(|line| line.text.as_str());
+            IndentRule::between(patch.zip(old.iter().map(|line| line.text)))
         });
-        let stated = hunk.states_endings && states_endings_of(spot.lines, old);
-        let mut ending = self.first_ending(spot, old);
-        for line in spot.lines {
+        let stated = hunk.states_endings && states_endings_of(position.lines, old);
+        let mut ending = self.first_ending(position, old);
+        for line in position.lines {
             if line.is_old() {
                 let there = self.file.lines.get(self.next).filter(|there| !there.ending.is_empty());
                 ending = there.map_or(ending, |there| there.ending);
@@ -116,7 +118,7 @@ impl<'a> Writer<'a> {
                 Side::Kept => self.keep_until(self.next + 1),
                 Side::Removed => self.next += 1,
                 Side::Added => {
-                    let text = shift.as_ref().map(|shift| shift.apply(&line.text));
+                    let text = rule.as_ref().map(|rule| rule.apply(&line.text));
                     let stated_ending = if line.carriage_return { "\r\n" } else { "\n" };
                     self.push(
                         text.as_deref().unwrap_or(&line.text),
@@ -125,23 +127,25 @@ impl<'a> Writer<'a> {
                 }
             }
         }
-        self.final_newline = self.marked_final_newline(spot.lines);
+        self.final_newline = self.marked_final_newline(position.lines);
     }
 
-    fn old_lines(&self, spot: &Spot<'_>) -> &'a [FileLine<'a>] {
-        let n_old = spot.lines.iter().filter(|line| line.is_old()).count();
-        self.file.lines.get(spot.start..spot.start + n_old).unwrap_or_default()
+    fn old_lines(&self, position: &HunkPosition<'_>) -> &'a [FileLine<'a>] {
+        let n_old = position.lines.iter().filter(|line| line.is_old()).count();
+        self.file.lines.get(position.start..position.start + n_old).unwrap_or_default()
     }
 
-    /// For lines added before any old line: the ending of the line above, else of the first below, else the usual one.
-    fn first_ending(&self, spot: &Spot<'_>, old: &[FileLine<'a>]) -> &'a str {
-        let above = spot.start.checked_sub(1).and_then(|above| self.file.lines.get(above));
+    /// Returns the ending for lines added before any old line: that of the line above, else of the
+    /// first line below, else the most common one.
+    fn first_ending(&self, position: &HunkPosition<'_>, old: &[FileLine<'a>]) -> &'a str {
+        let above = position.start.checked_sub(1).and_then(|above| self.file.lines.get(above));
         let mut near = above.into_iter().chain(old).map(|line| line.ending);
         near.find(|ending| !ending.is_empty()).unwrap_or(self.file.usual_ending)
     }
 
-    /// What `\ No newline at end of file` says about the end. Without a mark the file's own end stays, since models
-    /// never write the mark and git always does.
+    /// Returns whether the text ends in a newline, according to `\ No newline at end of file`.
+    /// Without a mark the end of the file is kept, because models never write the mark and git
+    /// always does.
     fn marked_final_newline(&self, lines: &[HunkLine]) -> Option<bool> {
         let reaches_end = self.next == self.file.len();
         if !reaches_end || !lines.iter().any(|line| line.no_newline) {
@@ -150,7 +154,7 @@ impl<'a> Writer<'a> {
         let last = lines.iter().rev().find(|line| line.is_new());
         Some(match last {
             Some(line) if line.side == Side::Added => !line.no_newline,
-            // A kept line is as it is in the file: open only if it is the file's last.
+            // A kept line is unchanged: it lacks a newline only if it is the last of the file.
             Some(_) => !self.is_open(),
             None => true,
         })
@@ -187,8 +191,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether the patch's endings are those of the file, so that its added lines mean theirs too. A patch that lost its
-/// `\r` on the way does not.
+/// Returns true if the patch has the line endings of the file, so that the endings of its added
+/// lines are significant. A patch that lost its `\r` does not.
 fn states_endings_of(lines: &[HunkLine], old: &[FileLine<'_>]) -> bool {
     let old_lines = lines.iter().filter(|line| line.is_old());
     old_lines.zip(old).all(|(line, there)| match there.ending {
@@ -200,12 +204,12 @@ fn states_endings_of(lines: &[HunkLine], old: &[FileLine<'_>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::patch::{Action, parse};
+    use crate::text::patch::{PatchAction, parse};
 
     fn hunks(patch: &str) -> Vec<Hunk> {
         let files = parse(patch).expect("it parses");
         match files.into_iter().next().map(|file| file.action) {
-            Some(Action::Update { hunks, .. } | Action::Delete { hunks }) => hunks,
+            Some(PatchAction::Update { hunks, .. } | PatchAction::Delete { hunks }) => hunks,
             other => panic!("hunks: {other:?}"),
         }
     }
@@ -313,7 +317,7 @@ mod tests {
         check(&diff(&format!("@@ -1,2 +1,2 @@\n-a\n+x\n b\n{mark}")), "a\nb", "x\nb");
         check(&diff(&format!("@@ -0,0 +1 @@\n+a\n{mark}")), "", "a");
         check(&diff("@@ -1 +1 @@\n-a\n+b\n"), "a", "b");
-        // The file grew since: a mark in its middle means nothing.
+        // The file has grown since: a mark in its middle has no meaning.
         check(&diff(&format!("@@ -1 +1 @@\n-a\n+b\n{mark}")), "a\nz\n", "b\nz\n");
     }
 
@@ -324,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_lines_at_the_end_of_a_hunk_may_be_space() {
+    fn empty_lines_at_the_end_of_a_hunk_are_optional() {
         check(&envelope(" a\n-b\n\n"), "a\nb\n\nc\n", "a\n\nc\n");
         check_lenient(
             &envelope(" a\n-b\n\n"),
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_miscounted_hunk_is_told() {
+    fn a_miscounted_hunk_is_reported() {
         check_lenient(
             &diff("@@ -1,7 +1,7 @@\n a\n-b\n+c\n"),
             "a\nb\n",
@@ -351,7 +355,7 @@ mod tests {
         assert_eq!(check_deletion("f", "a\r\nb", &hunks), Ok(Vec::new()));
         let error = check_deletion("f", "a\nb\nc\n", &hunks).expect_err("c stays");
         assert!(
-            error.message.contains("f: the patch deletes it, but the file has 1 line"),
+            error.message.contains("f: the patch deletes the file, but the file has 1 line"),
             "{error:?}"
         );
         assert!(check_deletion("f", "a\n", &hunks).is_err());

@@ -1,18 +1,18 @@
-//! What to say when a hunk does not fit: what is missing, and where in the file something like it stands.
+//! Errors for a hunk that does not match: the missing line, and the closest place in the file.
 
 use std::collections::HashMap;
 
-use super::{Hunk, HunkLine, PatchError, looseness::Looseness, search::Search, shown};
+use super::{Hunk, HunkLine, PatchError, leniency::LineComparison, search::HunkSearch, shown};
 use crate::text::replace::closest;
 
-/// A line that stands in more places says nothing about which one is meant.
-const MOST_PLACES: usize = 200;
-/// So many hints in all are counted; both keep a hopeless hunk on a large file within some milliseconds.
-const MOST_VOTES: usize = 20_000;
-/// So many lines of the file are shown.
-const MOST_SHOWN: usize = 12;
+/// A line at more places than this does not help to find the hunk.
+const MAX_PLACES: usize = 200;
+/// Maximum number of votes. Both limits keep a hopeless hunk on a large file within milliseconds.
+const MAX_VOTES: usize = 20_000;
+/// Maximum number of lines of the file shown.
+const MAX_SHOWN_LINES: usize = 12;
 
-pub(super) fn not_found(search: &Search<'_>, hunk: &Hunk, lines: &[HunkLine]) -> PatchError {
+pub(super) fn not_found(search: &HunkSearch<'_>, hunk: &Hunk, lines: &[HunkLine]) -> PatchError {
     let old: Vec<&HunkLine> = lines.iter().filter(|line| line.is_old()).collect();
     let texts: Vec<&str> = old.iter().map(|line| line.text.as_str()).collect();
     if texts.is_empty() {
@@ -23,7 +23,7 @@ pub(super) fn not_found(search: &Search<'_>, hunk: &Hunk, lines: &[HunkLine]) ->
     }
     let place = best_place(search, hunk, &texts);
     let (line, found) = first_difference(search, &old, place);
-    let wanted = match found {
+    let difference = match found {
         Some(at) => format!(
             "{} (line {} of the patch) is not line {} of the file",
             shown(&line.text),
@@ -37,45 +37,45 @@ pub(super) fn not_found(search: &Search<'_>, hunk: &Hunk, lines: &[HunkLine]) ->
         ),
     };
     PatchError::new(
-        format!("{}; {wanted}; nothing was changed", head(search, hunk)),
+        format!("{}; {difference}; nothing was changed", head(search, hunk)),
         match place {
             Some(start) => format!(
-                "write the context and removed lines as they are in the file; the closest place is\n{}",
+                "write the context and removed lines exactly as in the file; the closest place is\n{}",
                 excerpt(search, start, texts.len())
             ),
             None => format!(
-                "read {} and write the hunk's context and removed lines as they stand in it",
+                "read {} and write the hunk's context and removed lines exactly as in it",
                 search.path
             ),
         },
     )
 }
 
-pub(super) fn header_not_found(search: &Search<'_>, hunk: &Hunk, header: &str) -> PatchError {
-    let alike = most_alike(search, header);
+pub(super) fn header_not_found(search: &HunkSearch<'_>, hunk: &Hunk, header: &str) -> PatchError {
+    let similar = most_similar(search, header);
     PatchError::new(
-        format!("{}; its `@@` line {} is no line of the file; nothing was changed", head(search, hunk), shown(header)),
-        match alike {
+        format!("{}; its `@@` line {} is not a line of the file; nothing was changed", head(search, hunk), shown(header)),
+        match similar {
             Some(at) => format!("after `@@` write the whole line; the closest is line {}: {}", at + 1, shown(search.file.text(at))),
             None => "after `@@` write a whole line of the file, or leave it empty and give more context lines".to_owned(),
         },
     )
 }
 
-fn head(search: &Search<'_>, hunk: &Hunk) -> String {
+fn head(search: &HunkSearch<'_>, hunk: &Hunk) -> String {
     format!(
-        "{}: hunk {} (line {} of the patch) does not fit",
+        "{}: hunk {} (line {} of the patch) does not match",
         search.path, hunk.number, hunk.patch_line
     )
 }
 
-/// Its lines are in the file, but not where the patch says.
-fn misplaced(search: &Search<'_>, hunk: &Hunk, place: Option<(usize, usize)>) -> PatchError {
+/// Returns the error for lines that are in the file, but not where the patch says.
+fn misplaced(search: &HunkSearch<'_>, hunk: &Hunk, place: Option<(usize, usize)>) -> PatchError {
     let (why, hint) = if place.is_some_and(|(start, _)| start < search.position) || place.is_none()
     {
         (
             format!("that is before line {}, where the hunk before it ended", search.position + 1),
-            "put the hunks into the order of the file, without overlaps",
+            "put the hunks in the order of the file, without overlaps",
         )
     } else if hunk.at_end {
         (
@@ -103,21 +103,21 @@ fn span(start: usize, count: usize) -> String {
     }
 }
 
-/// Each line that the file has too votes for where the hunk would then begin.
-fn best_place(search: &Search<'_>, hunk: &Hunk, old: &[&str]) -> Option<usize> {
-    let index = search.index(Looseness::TypographyAndIndentation);
+/// Returns the most likely start of the hunk: each line that is also in the file votes for a start.
+fn best_place(search: &HunkSearch<'_>, hunk: &Hunk, old: &[&str]) -> Option<usize> {
+    let index = search.index(LineComparison::TypographyAndIndentation);
     let mut votes: HashMap<usize, usize> = HashMap::new();
     let mut n_votes = 0;
     for (offset, line) in old.iter().enumerate() {
         let places = index.lines(line);
-        if line.trim().is_empty() || places.len() > MOST_PLACES {
+        if line.trim().is_empty() || places.len() > MAX_PLACES {
             continue;
         }
         for start in places.iter().filter_map(|place| place.checked_sub(offset)) {
             *votes.entry(start).or_default() += 1;
             n_votes += 1;
         }
-        if n_votes > MOST_VOTES {
+        if n_votes > MAX_VOTES {
             break;
         }
     }
@@ -127,62 +127,64 @@ fn best_place(search: &Search<'_>, hunk: &Hunk, old: &[&str]) -> Option<usize> {
         .max_by_key(|(start, count)| (*count, std::cmp::Reverse(start.abs_diff(expected)), *start));
     best.map(|(start, _)| start).or_else(|| {
         let (offset, line) = old.iter().enumerate().find(|(_, line)| !line.trim().is_empty())?;
-        most_alike(search, line)?.checked_sub(offset)
+        most_similar(search, line)?.checked_sub(offset)
     })
 }
 
-/// The line of the file that is most like this one.
-fn most_alike(search: &Search<'_>, line: &str) -> Option<usize> {
+/// Returns the line of the file that is most similar to this one.
+fn most_similar(search: &HunkSearch<'_>, line: &str) -> Option<usize> {
     let lines: Vec<&str> = search.file.lines.iter().map(|line| line.text).collect();
     let places = closest(&lines.join("\n"), line);
     places.first().map(|place| place.first_line - 1)
 }
 
-/// The first old line that the file does not have: at the closest place, or else anywhere.
+/// Returns the first old line that is not in the file: at the closest place, or else anywhere.
 fn first_difference<'h>(
-    search: &Search<'_>,
+    search: &HunkSearch<'_>,
     old: &[&'h HunkLine],
     place: Option<usize>,
 ) -> (&'h HunkLine, Option<usize>) {
-    let looseness = Looseness::TypographyAndIndentation;
-    let first = *old.first().expect("a hunk without old lines is no search");
+    let comparison = LineComparison::TypographyAndIndentation;
+    let first = *old.first().expect("a search has old lines");
     if let Some(start) = place {
         let differs = |(offset, line): &(usize, &&HunkLine)| {
             let there = search.file.lines.get(start + offset);
-            there.is_none_or(|there| looseness.key(there.text) != looseness.key(&line.text))
+            there.is_none_or(|there| comparison.key(there.text) != comparison.key(&line.text))
         };
         let found = old.iter().enumerate().find(differs);
         return found.map_or((first, Some(start)), |(offset, line)| (*line, Some(start + offset)));
     }
-    let index = search.index(looseness);
+    let index = search.index(comparison);
     (old.iter().find(|line| index.lines(&line.text).is_empty()).copied().unwrap_or(first), None)
 }
 
-fn excerpt(search: &Search<'_>, start: usize, count: usize) -> String {
-    let lines = search.file.lines.iter().enumerate().skip(start).take(count.min(MOST_SHOWN));
+fn excerpt(search: &HunkSearch<'_>, start: usize, count: usize) -> String {
+    let lines = search.file.lines.iter().enumerate().skip(start).take(count.min(MAX_SHOWN_LINES));
     let mut shown_lines: Vec<_> =
         lines.map(|(at, line)| format!("{}: {}", at + 1, shown(line.text))).collect();
-    if count > MOST_SHOWN {
-        shown_lines.push(format!("and so on to line {}", (start + count).min(search.file.len())));
+    if count > MAX_SHOWN_LINES {
+        shown_lines.push(format!("… to line {}", (start + count).min(search.file.len())));
     }
     shown_lines.join("\n")
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::text::patch::{Action, apply, parse};
+    use crate::text::patch::{PatchAction, apply, parse};
 
     #[track_caller]
     fn check(body: &str, old: &str, message: &str, hint: &str) {
         let patch = format!("*** Begin Patch\n*** Update File: f\n{body}*** End Patch");
         let files = parse(&patch).expect("it parses");
-        let Some(Action::Update { hunks, .. }) = files.first().map(|file| &file.action) else {
+        let Some(PatchAction::Update { hunks, .. }) = files.first().map(|file| &file.action) else {
             panic!("an update")
         };
-        let error = apply("f", old, hunks).expect_err("it does not fit");
+        let error = apply("f", old, hunks).expect_err("it does not match");
         assert_eq!(
             error.message,
-            format!("f: hunk 1 (line 3 of the patch) does not fit; {message}; nothing was changed")
+            format!(
+                "f: hunk 1 (line 3 of the patch) does not match; {message}; nothing was changed"
+            )
         );
         assert!(error.hint.contains(hint), "{}", error.hint);
     }
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn without_anything_alike_the_file_must_be_read() {
+    fn without_a_similar_line_the_hint_is_to_read_the_file() {
         check(
             "-abc\n",
             "x\ny\n",
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hunk_longer_than_the_rest_of_the_file_is_told_so() {
+    fn a_hunk_longer_than_the_rest_of_the_file_is_reported() {
         check(" a\n-b\n", "a\n", "`b` (line 4 of the patch) is not line 2 of the file", "1: `a`");
     }
 }

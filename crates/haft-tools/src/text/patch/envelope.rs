@@ -1,6 +1,8 @@
-//! The envelope from `*** Begin Patch` to `*** End Patch`. Every line in it must mean something.
+//! Parses the envelope from `*** Begin Patch` to `*** End Patch`. Every line must have a meaning.
 
-use super::{Action, FilePatch, Hunk, HunkLine, PatchError, shown, unified, wrapping::PatchLine};
+use super::{
+    FilePatch, Hunk, HunkLine, PatchAction, PatchError, shown, unified, wrapping::PatchLine,
+};
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
@@ -11,7 +13,7 @@ pub(super) fn is_begin(line: &str) -> bool {
 }
 
 pub(super) fn parse(lines: &[PatchLine<'_>]) -> Result<Vec<FilePatch>, PatchError> {
-    let mut reader = Reader { lines: inner(lines)?, next: 0 };
+    let mut reader = EnvelopeReader { lines: inner(lines)?, next: 0 };
     let mut files = Vec::new();
     while let Some(line) = reader.after_blank_lines() {
         files.push(section(&mut reader, line)?);
@@ -19,18 +21,18 @@ pub(super) fn parse(lines: &[PatchLine<'_>]) -> Result<Vec<FilePatch>, PatchErro
     if files.is_empty() {
         return Err(PatchError::new(
             "the patch has no section between its Begin and End lines",
-            "write `*** Add File: path`, `*** Update File: path` or `*** Delete File: path` and what follows it",
+            "write `*** Add File: path`, `*** Update File: path` or `*** Delete File: path` and the lines that follow it",
         ));
     }
     Ok(files)
 }
 
-struct Reader<'a, 'b> {
+struct EnvelopeReader<'a, 'b> {
     lines: &'b [PatchLine<'a>],
     next: usize,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a> EnvelopeReader<'a, '_> {
     fn peek(&self) -> Option<PatchLine<'a>> {
         self.lines.get(self.next).copied()
     }
@@ -49,11 +51,12 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// The lines between Begin and End. Text outside would be dropped, and a missing End means that the patch was cut off.
+/// Returns the lines between Begin and End. Text outside would be lost, and without an End line the
+/// patch is probably incomplete.
 fn inner<'a, 'b>(lines: &'b [PatchLine<'a>]) -> Result<&'b [PatchLine<'a>], PatchError> {
     let outside = |line: &PatchLine<'_>, place: &str| {
         PatchError::new(
-            format!("line {} of the patch, {}, stands {place}", line.number, shown(line.text)),
+            format!("line {} of the patch, {}, is {place}", line.number, shown(line.text)),
             format!("send one patch that begins with `{BEGIN}` and ends with `{END}`"),
         )
     };
@@ -63,7 +66,7 @@ fn inner<'a, 'b>(lines: &'b [PatchLine<'a>]) -> Result<&'b [PatchLine<'a>], Patc
     }
     let Some(end) = rest.iter().position(|line| line.trimmed() == END) else {
         return Err(PatchError::new(
-            format!("the patch has no `{END}` line, it may be cut off"),
+            format!("the patch has no `{END}` line, it may be incomplete"),
             format!("send the whole patch again, with `{END}` as its last line"),
         ));
     };
@@ -74,44 +77,47 @@ fn inner<'a, 'b>(lines: &'b [PatchLine<'a>]) -> Result<&'b [PatchLine<'a>], Patc
     }
 }
 
-fn section(reader: &mut Reader<'_, '_>, line: PatchLine<'_>) -> Result<FilePatch, PatchError> {
+fn section(
+    reader: &mut EnvelopeReader<'_, '_>,
+    line: PatchLine<'_>,
+) -> Result<FilePatch, PatchError> {
     let Some((kind, path)) = header(&line) else {
         return Err(PatchError::new(
-            format!("line {} of the patch, {}, is in no section", line.number, shown(line.text)),
+            format!("line {} of the patch, {}, is not in a section", line.number, shown(line.text)),
             "begin each file with `*** Add File: path`, `*** Update File: path` or `*** Delete File: path`",
         ));
     };
-    if path.is_empty() || kind == Header::Move {
-        return Err(nameless(&line));
+    if path.is_empty() || kind == SectionKind::Move {
+        return Err(missing_path(&line));
     }
     let action = match kind {
-        Header::Add => Action::Add { content: content(reader, path)? },
-        Header::Delete => Action::Delete { hunks: Vec::new() },
-        Header::Update | Header::Move => update(reader, path)?,
+        SectionKind::Add => PatchAction::Add { content: content(reader, path)? },
+        SectionKind::Delete => PatchAction::Delete { hunks: Vec::new() },
+        SectionKind::Update | SectionKind::Move => update(reader, path)?,
     };
     Ok(FilePatch { path: path.to_owned(), action, notes: Vec::new() })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Header {
+enum SectionKind {
     Add,
     Delete,
     Update,
     Move,
 }
 
-fn header<'a>(line: &PatchLine<'a>) -> Option<(Header, &'a str)> {
+fn header<'a>(line: &PatchLine<'a>) -> Option<(SectionKind, &'a str)> {
     let marker = line.text.strip_prefix("*** ")?;
     let forms = [
-        ("Add File:", Header::Add),
-        ("Delete File:", Header::Delete),
-        ("Update File:", Header::Update),
-        ("Move to:", Header::Move),
+        ("Add File:", SectionKind::Add),
+        ("Delete File:", SectionKind::Delete),
+        ("Update File:", SectionKind::Update),
+        ("Move to:", SectionKind::Move),
     ];
     forms.into_iter().find_map(|(words, kind)| Some((kind, marker.strip_prefix(words)?.trim())))
 }
 
-fn content(reader: &mut Reader<'_, '_>, path: &str) -> Result<String, PatchError> {
+fn content(reader: &mut EnvelopeReader<'_, '_>, path: &str) -> Result<String, PatchError> {
     let mut content = String::new();
     while let Some(line) = reader.peek() {
         if header(&line).is_some() {
@@ -134,7 +140,7 @@ fn content(reader: &mut Reader<'_, '_>, path: &str) -> Result<String, PatchError
     Ok(content)
 }
 
-fn update(reader: &mut Reader<'_, '_>, path: &str) -> Result<Action, PatchError> {
+fn update(reader: &mut EnvelopeReader<'_, '_>, path: &str) -> Result<PatchAction, PatchError> {
     let move_to = move_target(reader)?;
     let mut hunks: Vec<Hunk> = Vec::new();
     while let Some(line) = reader.peek() {
@@ -142,7 +148,7 @@ fn update(reader: &mut Reader<'_, '_>, path: &str) -> Result<Action, PatchError>
             break;
         }
         let hunk = hunk(reader, path, hunks.len() + 1)?;
-        // Blank lines before the first `@@` or the next section are space, not a hunk.
+        // Blank lines before the first `@@` or the next section are not a hunk.
         let is_blank = hunk.lines.len() == hunk.blank_tail && !hunk.at_end;
         if is_blank && line.is_blank() {
             continue;
@@ -152,18 +158,18 @@ fn update(reader: &mut Reader<'_, '_>, path: &str) -> Result<Action, PatchError>
     }
     if hunks.is_empty() && move_to.is_none() {
         return Err(PatchError::new(
-            format!("{path}: its Update section changes nothing"),
+            format!("{path}: its Update section has no changes"),
             "add lines with `-` and `+` and some context lines with a space, or drop the section",
         ));
     }
-    Ok(Action::Update { move_to, hunks })
+    Ok(PatchAction::Update { move_to, hunks })
 }
 
-fn move_target(reader: &mut Reader<'_, '_>) -> Result<Option<String>, PatchError> {
+fn move_target(reader: &mut EnvelopeReader<'_, '_>) -> Result<Option<String>, PatchError> {
     let Some(line) = reader.peek() else { return Ok(None) };
     match header(&line) {
-        Some((Header::Move, "")) => Err(nameless(&line)),
-        Some((Header::Move, target)) => {
+        Some((SectionKind::Move, "")) => Err(missing_path(&line)),
+        Some((SectionKind::Move, target)) => {
             reader.next += 1;
             Ok(Some(target.to_owned()))
         }
@@ -171,14 +177,18 @@ fn move_target(reader: &mut Reader<'_, '_>) -> Result<Option<String>, PatchError
     }
 }
 
-fn nameless(line: &PatchLine<'_>) -> PatchError {
+fn missing_path(line: &PatchLine<'_>) -> PatchError {
     PatchError::new(
-        format!("line {} of the patch, {}, names no file to change", line.number, shown(line.text)),
+        format!("line {} of the patch, {}, has no file to change", line.number, shown(line.text)),
         "write the path after the colon, and `*** Move to: path` directly after its `*** Update File: path`",
     )
 }
 
-fn hunk(reader: &mut Reader<'_, '_>, path: &str, number: usize) -> Result<Hunk, PatchError> {
+fn hunk(
+    reader: &mut EnvelopeReader<'_, '_>,
+    path: &str,
+    number: usize,
+) -> Result<Hunk, PatchError> {
     let patch_line = reader.peek().map_or(0, |line| line.number);
     let mut hunk = Hunk { number, patch_line, ..Hunk::default() };
     while let Some(line) = reader.peek().filter(|line| line.text.starts_with("@@")) {
@@ -202,7 +212,8 @@ fn hunk(reader: &mut Reader<'_, '_>, path: &str, number: usize) -> Result<Hunk, 
         hunk.lines.push(body_line(&line, path)?);
         reader.next += 1;
     }
-    // What stands before the End-of-File marker is meant; blank lines before a section may be space.
+    // Blank lines before the End-of-File marker are context; before a section they may be only
+    // space.
     if !hunk.at_end {
         hunk.blank_tail =
             unified::blank_tail(reader.lines.get(first..reader.next).unwrap_or_default());
@@ -214,7 +225,7 @@ fn body_line(line: &PatchLine<'_>, path: &str) -> Result<HunkLine, PatchError> {
     unified::body_line(line).ok_or_else(|| {
         PatchError::new(
             format!(
-                "{path}: line {} of the patch, {}, begins with none of space, `-`, `+`, `@@` and `***`",
+                "{path}: line {} of the patch, {}, does not begin with a space, `-`, `+`, `@@` or `***`",
                 line.number,
                 shown(line.text)
             ),
@@ -223,19 +234,19 @@ fn body_line(line: &PatchLine<'_>, path: &str) -> Result<HunkLine, PatchError> {
     })
 }
 
-/// Nothing of the file comes after its end.
-fn check_closed(reader: &mut Reader<'_, '_>, path: &str) -> Result<(), PatchError> {
+/// Refuses lines after the End-of-File marker.
+fn check_closed(reader: &mut EnvelopeReader<'_, '_>, path: &str) -> Result<(), PatchError> {
     while reader.peek().is_some_and(|line| line.is_blank()) {
         reader.next += 1;
     }
     match reader.peek() {
         Some(line) if header(&line).is_none() => Err(PatchError::new(
             format!(
-                "{path}: line {} of the patch, {}, comes after `{END_OF_FILE}`",
+                "{path}: line {} of the patch, {}, is after `{END_OF_FILE}`",
                 line.number,
                 shown(line.text)
             ),
-            format!("put `{END_OF_FILE}` after the last hunk of the file only"),
+            format!("put `{END_OF_FILE}` only after the last hunk of the file"),
         )),
         _ => Ok(()),
     }
@@ -243,7 +254,7 @@ fn check_closed(reader: &mut Reader<'_, '_>, path: &str) -> Result<(), PatchErro
 
 #[cfg(test)]
 mod tests {
-    use crate::text::patch::{Action, Hunk, Side, parse};
+    use crate::text::patch::{Hunk, PatchAction, Side, parse};
 
     fn envelope(body: &str) -> String {
         format!("*** Begin Patch\n{body}*** End Patch")
@@ -256,11 +267,12 @@ mod tests {
         assert!(!error.hint.is_empty(), "{error:?}");
     }
 
-    /// The headers and the lines of each hunk of one update, with `$` for an End-of-File marker.
+    /// Compares the headers and lines of each hunk of an update, with `$` for an End-of-File
+    /// marker.
     #[track_caller]
     fn check(body: &str, expected: &[&str]) {
         let files = parse(&envelope(&format!("*** Update File: f\n{body}"))).expect("it parses");
-        let [Action::Update { hunks, .. }] =
+        let [PatchAction::Update { hunks, .. }] =
             files.iter().map(|file| &file.action).collect::<Vec<_>>()[..]
         else {
             panic!("one update: {files:?}")
@@ -288,7 +300,7 @@ mod tests {
         let files = parse(&envelope(&format!("*** Add File: f\n{body}"))).expect("it parses");
         assert_eq!(
             files.first().map(|file| &file.action),
-            Some(&Action::Add { content: expected.to_owned() })
+            Some(&PatchAction::Add { content: expected.to_owned() })
         );
     }
 
@@ -316,12 +328,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_line_is_empty_context() {
+    fn an_empty_line_is_an_empty_context_line() {
         check("@@\n a\n\n-b\n\n", &[" a| |-b| "]);
     }
 
     #[test]
-    fn blank_lines_between_sections_are_space() {
+    fn blank_lines_between_sections_are_ignored() {
         check("\n@@\n-b\n", &["-b"]);
         let body =
             "\n*** Delete File: a\n\n*** Update File: b\n*** Move to: c\n\n*** Delete File: d\n\n";
@@ -332,7 +344,7 @@ mod tests {
     fn an_unprefixed_line_is_an_error_with_its_number() {
         check_error(
             "*** Update File: f\n@@\n-a\nb\n+c\n",
-            "f: line 5 of the patch, `b`, begins with none",
+            "f: line 5 of the patch, `b`, does not begin with",
         );
         check_error("*** Update File: f\n@@\n-a\n...\n", "line 5");
         check_error("*** Update File: f\n@@\n-a\n*** Rename: x\n", "line 5");
@@ -342,8 +354,8 @@ mod tests {
 
     #[test]
     fn sections_and_hunks_that_change_nothing_are_errors() {
-        check_error("*** Update File: f\n", "f: its Update section changes nothing");
-        check_error("*** Update File: f\n\n\n", "f: its Update section changes nothing");
+        check_error("*** Update File: f\n", "f: its Update section has no changes");
+        check_error("*** Update File: f\n\n\n", "f: its Update section has no changes");
         check_error(
             "*** Update File: f\n@@\n a\n",
             "f: hunk 1 (line 3 of the patch) changes nothing",
@@ -357,19 +369,19 @@ mod tests {
     }
 
     #[test]
-    fn lines_outside_of_sections_and_names_without_a_path_are_errors() {
-        check_error("-a\n", "line 2 of the patch, `-a`, is in no section");
+    fn lines_outside_of_sections_and_headers_without_a_path_are_errors() {
+        check_error("-a\n", "line 2 of the patch, `-a`, is not in a section");
         check_error("*** Delete File: a\n-a\n", "line 3");
-        check_error("*** Delete File:\n", "names no file");
-        check_error("*** Move to: a\n", "names no file");
-        check_error("*** Update File: a\n*** Move to:\n", "names no file");
+        check_error("*** Delete File:\n", "has no file");
+        check_error("*** Move to: a\n", "has no file");
+        check_error("*** Update File: a\n*** Move to:\n", "has no file");
     }
 
     #[test]
     fn nothing_follows_the_end_of_a_file() {
         check_error(
             "*** Update File: f\n-a\n*** End of File\n@@\n-b\n",
-            "line 5 of the patch, `@@`, comes after",
+            "line 5 of the patch, `@@`, is after",
         );
         check("-a\n*** End of File\n\n", &["-a|$"]);
     }
@@ -377,13 +389,10 @@ mod tests {
     #[test]
     fn text_around_and_a_missing_end_are_errors() {
         for (patch, message) in [
-            (
-                "hello\n*** Begin Patch\n*** End Patch",
-                "line 1 of the patch, `hello`, stands before",
-            ),
+            ("hello\n*** Begin Patch\n*** End Patch", "line 1 of the patch, `hello`, is before"),
             (
                 "*** Begin Patch\n*** Delete File: a\n*** End Patch\nbye",
-                "line 4 of the patch, `bye`, stands after",
+                "line 4 of the patch, `bye`, is after",
             ),
             ("*** Begin Patch\n*** Delete File: a\n", "no `*** End Patch` line"),
         ] {

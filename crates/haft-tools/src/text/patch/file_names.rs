@@ -1,46 +1,46 @@
-//! The names in the headers of unified diffs: quotes, prefixes, timestamps, `/dev/null`.
+//! File names in the headers of unified diffs: quotes, prefixes, timestamps, `/dev/null`.
 
-/// The two names of a file section, as far as its headers tell them.
+/// The two names of a file section, as far as its headers have them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
-    /// What follows `diff --git `.
+pub(super) struct DiffFileNames {
+    /// The names after `diff --git `.
     pub git: Option<(String, String)>,
-    pub old: Option<Name>,
-    pub new: Option<Name>,
+    pub old: Option<DiffFileName>,
+    pub new: Option<DiffFileName>,
     pub rename_from: Option<String>,
     pub rename_to: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum DiffFileName {
     /// `/dev/null`.
     Nothing,
     Path {
         path: String,
-        /// It carries the timestamp 0, with which `diff -N` says that there is no such file.
+        /// True if it has the timestamp 0, with which `diff -N` marks a missing file.
         at_time_zero: bool,
     },
 }
 
-/// The name in a `--- ` or `+++ ` line, after the marker.
-pub(super) fn name(field: &str) -> Option<Name> {
+/// Parses the name in a `--- ` or `+++ ` line, after the marker.
+pub(super) fn name(field: &str) -> Option<DiffFileName> {
     let (path, stamp) = if field.starts_with('"') {
         unquoted(field)?
     } else {
         let (path, stamp) = field.split_once('\t').unwrap_or((field.trim_end(), ""));
         (path.to_owned(), stamp)
     };
-    // Time zero lies in either year, depending on the zone.
+    // Depending on the time zone, the timestamp 0 is in 1970 or 1969.
     let stamp = stamp.trim();
     let epoch_day = stamp.starts_with("1970-01-01 ") || stamp.starts_with("1969-12-31 ");
     if path == "/dev/null" {
-        return Some(Name::Nothing);
+        return Some(DiffFileName::Nothing);
     }
     (!path.is_empty())
-        .then_some(Name::Path { path, at_time_zero: epoch_day && stamp.contains(":00:00") })
+        .then_some(DiffFileName::Path { path, at_time_zero: epoch_day && stamp.contains(":00:00") })
 }
 
-/// The path of a `rename from` line and its like: quoted or plain.
+/// Parses the path of a `rename from` or similar line: quoted or plain.
 pub(super) fn path(field: &str) -> Option<String> {
     if field.starts_with('"') {
         return unquoted(field).map(|(path, _)| path);
@@ -48,7 +48,8 @@ pub(super) fn path(field: &str) -> Option<String> {
     (!field.is_empty()).then(|| field.to_owned())
 }
 
-/// The two names after `diff --git `. Unquoted names with spaces can only be told apart when both are the same file.
+/// Parses the two names after `diff --git `. Unquoted names with spaces are only unambiguous when
+/// both name the same file.
 pub(super) fn git_names(field: &str) -> Option<(String, String)> {
     if field.starts_with('"') {
         let (old, rest) = unquoted(field)?;
@@ -74,8 +75,8 @@ fn without_first_part(path: &str) -> Option<&str> {
     path.split_once('/').map(|(_, rest)| rest)
 }
 
-impl Names {
-    /// The paths before and after, without prefixes; `None` for a side that is not there.
+impl DiffFileNames {
+    /// Returns the paths before and after, without prefixes; `None` for a missing side.
     pub(super) fn resolve(&self) -> (Option<String>, Option<String>) {
         if let (Some(from), Some(to)) = (&self.rename_from, &self.rename_to) {
             return (Some(from.clone()), Some(to.clone()));
@@ -87,7 +88,8 @@ impl Names {
                 (old, new)
             }
             (old, new) => {
-                self.strip(old.as_ref().and_then(Name::path), new.as_ref().and_then(Name::path))
+                let old = old.as_ref().and_then(DiffFileName::path);
+                self.strip(old, new.as_ref().and_then(DiffFileName::path))
             }
         }
     }
@@ -102,7 +104,8 @@ impl Names {
         (bare(old), bare(new))
     }
 
-    /// `a/` and `b/`, or what git writes with `diff.mnemonicPrefix`, but no folders that happen to be called so.
+    /// Returns true for the prefixes `a/` and `b/`, or those of `diff.mnemonicPrefix`, but not for
+    /// directories with such names.
     fn has_prefixes(&self, old: Option<&str>, new: Option<&str>) -> bool {
         if let Some((git_old, git_new)) = &self.git {
             let pair = (git_old.split('/').next(), git_new.split('/').next());
@@ -117,7 +120,7 @@ impl Names {
     }
 }
 
-impl Name {
+impl DiffFileName {
     fn path(&self) -> Option<&str> {
         match self {
             Self::Nothing => None,
@@ -130,7 +133,8 @@ impl Name {
     }
 }
 
-/// Reads a name in quotes with the escapes of C, as git writes names with unusual bytes. Also what follows the quotes.
+/// Parses a quoted name with C escapes, as git writes names with unusual bytes. Also returns the
+/// text after the quotes.
 fn unquoted(field: &str) -> Option<(String, &str)> {
     let mut bytes = Vec::new();
     let mut rest = field.strip_prefix('"')?.bytes().enumerate().peekable();
@@ -138,7 +142,7 @@ fn unquoted(field: &str) -> Option<(String, &str)> {
         match byte {
             b'"' => {
                 let path = String::from_utf8(bytes).ok()?;
-                // One quote in front, one behind.
+                // Skip both quotes.
                 return Some((path, field.get(at + 2..)?));
             }
             b'\\' => {
@@ -171,7 +175,7 @@ fn octal(high: u8, middle: u8, low: u8) -> Option<u8> {
 mod tests {
     use super::*;
 
-    fn side(field: Option<&str>) -> Option<Name> {
+    fn side(field: Option<&str>) -> Option<DiffFileName> {
         field.map(|field| name(field).expect("a name"))
     }
 
@@ -183,13 +187,14 @@ mod tests {
         expected: (Option<&str>, Option<&str>),
     ) {
         let git = git.map(|field| git_names(field).expect("two names"));
-        let names = Names { git, old: side(old), new: side(new), ..Names::default() };
+        let names =
+            DiffFileNames { git, old: side(old), new: side(new), ..DiffFileNames::default() };
         let (old, new) = names.resolve();
         assert_eq!((old.as_deref(), new.as_deref()), expected);
     }
 
     #[test]
-    fn prefixes_go_when_they_are_prefixes() {
+    fn prefixes_are_removed_when_they_are_prefixes() {
         check(None, Some("a/x"), Some("b/x"), (Some("x"), Some("x")));
         check(None, Some("x"), Some("x"), (Some("x"), Some("x")));
         check(None, Some("a/x"), Some("a/x"), (Some("a/x"), Some("a/x")));
@@ -199,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn dev_null_is_no_file_and_time_zero_is_told() {
+    fn dev_null_is_not_a_file_and_time_zero_is_recognised() {
         check(None, Some("/dev/null"), Some("b/x"), (None, Some("x")));
         check(None, Some("a/x"), Some("/dev/null"), (Some("x"), None));
         for stamp in ["1970-01-01 00:00:00.000000000 +0000", "1969-12-31 19:00:00.0 -0500"] {

@@ -1,16 +1,16 @@
-//! A file's text as lines that keep their endings.
+//! The text of a file as lines with their endings.
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileLine<'a> {
     pub text: &'a str,
-    /// `\n`, `\r\n`, or nothing for a last line without newline.
+    /// `\n`, `\r\n`, or nothing for a last line without a newline.
     pub ending: &'a str,
 }
 
 #[derive(Debug)]
 pub(super) struct FileText<'a> {
     pub lines: Vec<FileLine<'a>>,
-    /// The ending that most lines have.
+    /// The most common ending.
     pub usual_ending: &'static str,
 }
 
@@ -22,7 +22,8 @@ impl<'a> FileText<'a> {
         Self { lines, usual_ending: if with_return > plain { "\r\n" } else { "\n" } }
     }
 
-    /// An empty file counts as one that ends well: what is added to it gets its newline.
+    /// Returns true if the text ends in a newline. An empty file counts as one that does, so that a
+    /// line added to it gets a newline.
     pub(super) fn ends_in_newline(&self) -> bool {
         self.lines.last().is_none_or(|line| !line.ending.is_empty())
     }
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_are_told_apart_and_kept() {
+    fn endings_are_distinguished_and_kept() {
         check("", "\n", true);
         check("a", "\n", false);
         check("a\r\nb\r\nc\n", "\r\n", true);

@@ -1,17 +1,17 @@
-//! Indenting added lines like the file, when a hunk fits only without its indentation.
+//! Indents added lines like the file, when a hunk matches only without its indentation.
 
 use std::collections::BTreeMap;
 
-/// How the patch's indentation becomes the file's.
+/// A rule that converts the indentation of the patch to that of the file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Shift {
-    /// The file has this much more in front.
+pub(super) enum IndentRule {
+    /// The file has this additional prefix.
     Deeper(String),
-    /// The patch has this much more in front.
+    /// The patch has this additional prefix.
     Shallower(String),
-    /// So many characters of one sort in the patch are so many of another in the file.
+    /// `patch` characters in the patch are `file` characters `with` in the file.
     Scaled { patch: usize, file: usize, with: char },
-    /// No rule: known indentations are replaced, and what is deeper keeps the rest.
+    /// No common rule: known indentations are replaced, and a deeper one keeps the rest.
     Table(BTreeMap<String, String>),
 }
 
@@ -20,8 +20,9 @@ fn indentation(line: &str) -> &str {
     line.get(..end).unwrap_or_default()
 }
 
-impl Shift {
-    /// From lines that agree without their indentation, each as the patch and as the file has it.
+impl IndentRule {
+    /// Derives the rule from lines that are equal without their indentation, as in the patch and as
+    /// in the file.
     pub(super) fn between<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut table = BTreeMap::new();
         for (patch, file) in pairs.filter(|(patch, _)| !patch.trim().is_empty()) {
@@ -60,7 +61,7 @@ impl Shift {
                 }
             }
             Self::Table(table) => {
-                // The longest known beginning: keys sort before what they begin.
+                // Use the longest known prefix: a key sorts after its own prefixes.
                 let known = table
                     .iter()
                     .rev()
@@ -72,8 +73,9 @@ impl Shift {
     }
 }
 
-/// Two spaces for four, or a tab: every indentation grows by the same factor.
-fn scale(table: &BTreeMap<String, String>) -> Option<Shift> {
+/// Returns the factor if every indentation is scaled by the same one, such as two spaces to four,
+/// or to a tab.
+fn scale(table: &BTreeMap<String, String>) -> Option<IndentRule> {
     let with = table.values().find_map(|file| file.chars().next())?;
     let mut ratio: Option<(usize, usize)> = None;
     for (patch, file) in table {
@@ -91,7 +93,7 @@ fn scale(table: &BTreeMap<String, String>) -> Option<Shift> {
             return None;
         }
     }
-    ratio.map(|(patch, file)| Shift::Scaled { patch, file, with })
+    ratio.map(|(patch, file)| IndentRule::Scaled { patch, file, with })
 }
 
 #[cfg(test)]
@@ -100,9 +102,9 @@ mod tests {
 
     #[track_caller]
     fn check(pairs: &[(&str, &str)], lines: &[(&str, &str)]) {
-        let shift = Shift::between(pairs.iter().copied());
+        let rule = IndentRule::between(pairs.iter().copied());
         for (line, expected) in lines {
-            assert_eq!(shift.apply(line), *expected, "{shift:?}");
+            assert_eq!(rule.apply(line), *expected, "{rule:?}");
         }
     }
 
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_teach_nothing() {
+    fn blank_lines_are_ignored() {
         check(&[("", "   ")], &[("  x", "  x")]);
     }
 }

@@ -1,17 +1,19 @@
-//! Laws of patches over random texts: a diff of two texts makes the one from the other, in both forms.
+//! Property tests of patches over random texts: a diff of two texts converts one to the other.
 
 use std::fmt::Write;
 
 use proptest::prelude::*;
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
-use super::{Action, FilePatch, Hunk, PatchError, Touch, apply, apply::Applied, parse, paths};
+use super::{
+    FilePatch, Hunk, PatchAction, PatchError, PathUse, apply, apply::Applied, parse, paths,
+};
 
 const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 
 fn hunks_of(patch: &str) -> Vec<Hunk> {
     let files = parse(patch).expect("it parses");
-    let [FilePatch { action: Action::Update { hunks, .. }, .. }] = files.as_slice() else {
+    let [FilePatch { action: PatchAction::Update { hunks, .. }, .. }] = files.as_slice() else {
         panic!("one update of one file: {files:?}")
     };
     hunks.clone()
@@ -21,7 +23,7 @@ fn applied(patch: &str, old: &str) -> Result<Applied, PatchError> {
     apply("f", old, &hunks_of(patch))
 }
 
-/// The groups of changes with three lines around, as texts of `(marker, line with ending)`.
+/// Returns the groups of changes with three lines of context, as `(marker, line with ending)`.
 fn groups(old: &str, new: &str) -> Vec<(DiffOp, Vec<(char, String)>)> {
     let (old, new): (Vec<_>, Vec<_>) =
         (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
@@ -41,7 +43,7 @@ fn groups(old: &str, new: &str) -> Vec<(DiffOp, Vec<(char, String)>)> {
     groups
 }
 
-/// A unified diff as git writes it; `shift` is added to the line numbers.
+/// Returns a unified diff as git writes it; `shift` is added to the line numbers.
 fn unified(old: &str, new: &str, shift: usize) -> String {
     let mut diff = String::from("--- a/f\n+++ b/f\n");
     for (first, lines) in groups(old, new) {
@@ -74,7 +76,7 @@ fn envelope(old: &str, new: &str) -> String {
     patch + "*** End Patch\n"
 }
 
-/// Few different lines, so that hunks fit in many places, with any endings.
+/// Generates texts of few different lines, so that hunks match in many places, with any endings.
 fn any_text() -> impl Strategy<Value = String> {
     let line = prop::sample::select(vec![
         "a",
@@ -101,7 +103,7 @@ fn any_text() -> impl Strategy<Value = String> {
     })
 }
 
-/// An old and a new text in which every line is there once, and whether they end in a newline.
+/// Generates an old and a new text in which every line is unique.
 fn texts_of_unique_lines() -> impl Strategy<Value = (String, String)> {
     prop::collection::vec(0..8_u8, 1..60).prop_map(|edits| {
         let (mut old, mut new) = (String::new(), String::new());
@@ -120,7 +122,7 @@ fn texts_of_unique_lines() -> impl Strategy<Value = (String, String)> {
     })
 }
 
-/// Texts that look like patches more often than chance would make them.
+/// Generates texts that resemble patches more often than random ones do.
 fn like_a_patch() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "*** Begin Patch\n",
@@ -183,12 +185,12 @@ fn check_total(patch: &str, text: &str) {
     };
     let touched = paths(patch);
     for file in &files {
-        let is_written = |path: &String| touched.contains(&(path.clone(), Touch::Writes));
+        let is_written = |path: &String| touched.contains(&(path.clone(), PathUse::Write));
         assert!(is_written(&file.path));
         match &file.action {
-            Action::Add { .. } => {}
-            Action::Delete { hunks } => drop(super::check_deletion("f", text, hunks)),
-            Action::Update { move_to, hunks } => {
+            PatchAction::Add { .. } => {}
+            PatchAction::Delete { hunks } => drop(super::check_deletion("f", text, hunks)),
+            PatchAction::Update { move_to, hunks } => {
                 assert!(move_to.iter().all(is_written));
                 drop(apply("f", text, hunks));
             }
@@ -215,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_added_above_are_no_hindrance((old, new) in texts_of_unique_lines(), n_above in 1..20_usize) {
+    fn lines_added_above_do_not_matter((old, new) in texts_of_unique_lines(), n_above in 1..20_usize) {
         prop_assume!(old != new && !old.is_empty());
         let above = "other\n".repeat(n_above);
         let applied = applied(&unified(&old, &new, 0), &format!("{above}{old}")).expect("it fits");
@@ -248,8 +250,8 @@ proptest! {
         let (old, new) = (plain(&old), plain(&new));
         prop_assume!(old != new);
         let Ok(files) = parse(&envelope(&old, &new)) else { return Ok(()) };
-        let [FilePatch { action: Action::Update { hunks, .. }, .. }] = files.as_slice() else { panic!("one update") };
-        // Whatever is applied must be right; an ambiguous hunk is refused, never placed elsewhere.
+        let [FilePatch { action: PatchAction::Update { hunks, .. }, .. }] = files.as_slice() else { panic!("one update") };
+        // An ambiguous hunk is refused, never placed elsewhere, so any result must be correct.
         if let Ok(applied) = apply("f", &old, hunks) {
             prop_assert_eq!(applied.text, new);
         }

@@ -1,51 +1,54 @@
-//! Finding where a hunk belongs in a file. Never by guessing: several equal places are an error, unless a stated line
-//! number or an `@@` line tells them apart.
+//! Finds where a hunk belongs in a file. It never guesses: several equal places are an error,
+//! unless a stated line number or an `@@` line decides between them.
 
 mod index;
 
 use std::cell::{Cell, OnceCell};
 
-use super::{Hunk, HunkLine, PatchError, Side, closest, file_text::FileText, looseness::Looseness};
-use index::Index;
+use super::{
+    Hunk, HunkLine, PatchError, Side, closest, file_text::FileText, leniency::LineComparison,
+};
+use index::LineKeyIndex;
 
-/// So many comparisons of lines for one file, well under a second: repetitive files could ask for hours.
-const MOST_WORK: usize = 200_000_000;
-/// So many places are listed when a hunk fits in several.
-const MOST_LISTED: usize = 6;
+/// Maximum number of line comparisons for one file, well under a second. Repetitive files could
+/// otherwise take hours.
+const MAX_COMPARISONS: usize = 200_000_000;
+/// Maximum number of places listed when a hunk matches several.
+const MAX_LISTED_PLACES: usize = 6;
 
-/// Where a hunk goes.
+/// The place of a hunk in the file.
 #[derive(Debug)]
-pub(super) struct Spot<'h> {
+pub(super) struct HunkPosition<'h> {
     /// The index of the first old line.
     pub start: usize,
-    /// The hunk's lines, without blank ones that turned out to be only space.
+    /// The hunk's lines, without blank ones that are only space.
     pub lines: &'h [HunkLine],
-    pub looseness: Looseness,
+    pub comparison: LineComparison,
     pub remarks: Vec<String>,
 }
 
 /// A file that is searched for one hunk after the other.
-pub(super) struct Search<'a> {
+pub(super) struct HunkSearch<'a> {
     pub path: &'a str,
     pub file: &'a FileText<'a>,
-    /// The first line that no earlier hunk has used.
+    /// The first line after all earlier hunks.
     pub position: usize,
-    /// How far the last hunk was from its stated line.
+    /// Distance of the last hunk from its stated line.
     drift: isize,
-    indexes: [OnceCell<Index<'a>>; Looseness::ALL.len()],
+    indexes: [OnceCell<LineKeyIndex<'a>>; LineComparison::ALL.len()],
     work_left: Cell<usize>,
 }
 
-struct Found {
+struct HunkMatch {
     start: usize,
-    looseness: Looseness,
+    comparison: LineComparison,
     remark: Option<String>,
 }
 
-/// The budget is used up.
+/// The maximum number of comparisons is reached.
 struct Exhausted;
 
-impl<'a> Search<'a> {
+impl<'a> HunkSearch<'a> {
     pub(super) fn new(path: &'a str, file: &'a FileText<'a>) -> Self {
         Self {
             path,
@@ -53,14 +56,15 @@ impl<'a> Search<'a> {
             position: 0,
             drift: 0,
             indexes: std::array::from_fn(|_| OnceCell::new()),
-            work_left: Cell::new(MOST_WORK),
+            work_left: Cell::new(MAX_COMPARISONS),
         }
     }
 
-    pub(super) fn locate<'h>(&mut self, hunk: &'h Hunk) -> Result<Spot<'h>, PatchError> {
+    pub(super) fn locate<'h>(&mut self, hunk: &'h Hunk) -> Result<HunkPosition<'h>, PatchError> {
         let bare =
             hunk.lines.get(..hunk.lines.len().saturating_sub(hunk.blank_tail)).unwrap_or_default();
-        // Blank lines alone place nothing: then they are space before the next section.
+        // Blank lines alone match nowhere in particular: then they are space before the next
+        // section.
         let only_blank = bare.iter().all(|line| line.side == Side::Added);
         let mut lines = if only_blank { bare } else { &hunk.lines };
         let mut remarks = Vec::from_iter(hunk.remark.clone());
@@ -68,8 +72,10 @@ impl<'a> Search<'a> {
         if found.is_none() && bare.len() < lines.len() {
             lines = bare;
             found = self.find(hunk, lines)?;
-            remarks
-                .push(format!("hunk {} fits only without the empty lines at its end", hunk.number));
+            remarks.push(format!(
+                "hunk {} matches only without the empty lines at its end",
+                hunk.number
+            ));
         }
         let Some(found) = found else { return Err(closest::not_found(self, hunk, lines)) };
         remarks.extend(found.remark);
@@ -78,10 +84,10 @@ impl<'a> Search<'a> {
         if let Some(stated) = hunk.stated_line {
             self.drift = signed(found.start) - signed(stated.saturating_sub(1));
         }
-        Ok(Spot { start: found.start, lines, looseness: found.looseness, remarks })
+        Ok(HunkPosition { start: found.start, lines, comparison: found.comparison, remarks })
     }
 
-    /// Where the hunk would be without changes above it that it does not know of.
+    /// Returns where the hunk would be if the file had no other changes above it.
     pub(super) fn expected(&self, hunk: &Hunk) -> usize {
         let Some(stated) = hunk.stated_line else { return self.position };
         let expected = signed(stated.saturating_sub(1)).saturating_add(self.drift);
@@ -90,7 +96,7 @@ impl<'a> Search<'a> {
             .clamp(self.position, self.file.len().max(self.position))
     }
 
-    fn find(&self, hunk: &Hunk, lines: &[HunkLine]) -> Result<Option<Found>, PatchError> {
+    fn find(&self, hunk: &Hunk, lines: &[HunkLine]) -> Result<Option<HunkMatch>, PatchError> {
         let old: Vec<&str> =
             lines.iter().filter(|line| line.is_old()).map(|line| line.text.as_str()).collect();
         if let Some(missing) =
@@ -111,20 +117,21 @@ impl<'a> Search<'a> {
         found.unwrap_or_else(|Exhausted| Err(self.exhausted(hunk)))
     }
 
-    /// A hunk without old lines: below its `@@` line, at the end of the file, or into an empty file.
-    fn addition(&self, hunk: &Hunk) -> Result<Found, PatchError> {
-        let exactly = |start| Found { start, looseness: Looseness::Exact, remark: None };
+    /// Places a hunk without old lines: below its `@@` line, at the end of the file, or in an empty
+    /// file.
+    fn addition(&self, hunk: &Hunk) -> Result<HunkMatch, PatchError> {
+        let exactly = |start| HunkMatch { start, comparison: LineComparison::Exact, remark: None };
         if hunk.at_end || self.file.len() == 0 {
             return Ok(exactly(self.file.len()));
         }
         if hunk.headers.is_empty() {
             return Err(PatchError::new(
                 format!(
-                    "{}: hunk {} (line {} of the patch) adds lines without saying where; nothing was changed",
+                    "{}: hunk {} (line {} of the patch) adds lines without a place; nothing was changed",
                     self.path, hunk.number, hunk.patch_line
                 ),
                 "add context lines (with a space in front) around the added ones, or an `@@` line with the line \
-                 they come after, or `*** End of File` after them",
+                 above them, or `*** End of File` after them",
             ));
         }
         let places = self.below_headers(hunk);
@@ -135,42 +142,47 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn at_end(&self, old: &[&str]) -> Option<Found> {
+    fn at_end(&self, old: &[&str]) -> Option<HunkMatch> {
         let start =
             self.file.len().checked_sub(old.len()).filter(|start| *start >= self.position)?;
-        let agree = |looseness: &Looseness| self.agrees_by_text(old, start, *looseness);
-        let looseness = Looseness::ALL.into_iter().find(agree)?;
-        Some(Found { start, looseness, remark: None })
+        let agree = |comparison: &LineComparison| self.agrees_by_text(old, start, *comparison);
+        let comparison = LineComparison::ALL.into_iter().find(agree)?;
+        Some(HunkMatch { start, comparison, remark: None })
     }
 
-    fn agrees_by_text(&self, old: &[&str], start: usize, looseness: Looseness) -> bool {
+    fn agrees_by_text(&self, old: &[&str], start: usize, comparison: LineComparison) -> bool {
         let lines = self.file.lines.get(start..).unwrap_or_default();
         lines.len() >= old.len()
             && old
                 .iter()
                 .zip(lines)
-                .all(|(old, line)| looseness.key(old) == looseness.key(line.text))
+                .all(|(old, line)| comparison.key(old) == comparison.key(line.text))
     }
 
-    /// By line number: exact at the stated line needs no search, which keeps good diffs linear.
-    fn nearest(&self, hunk: &Hunk, old: &[&str]) -> Result<Option<Found>, Exhausted> {
+    /// Finds the place by line number. An exact match at the stated line needs no search, which
+    /// keeps good diffs linear.
+    fn nearest(&self, hunk: &Hunk, old: &[&str]) -> Result<Option<HunkMatch>, Exhausted> {
         let expected = self.expected(hunk);
-        if self.agrees_by_text(old, expected, Looseness::Exact) {
-            return Ok(Some(Found { start: expected, looseness: Looseness::Exact, remark: None }));
+        if self.agrees_by_text(old, expected, LineComparison::Exact) {
+            return Ok(Some(HunkMatch {
+                start: expected,
+                comparison: LineComparison::Exact,
+                remark: None,
+            }));
         }
-        for looseness in Looseness::ALL {
-            let index = self.index(looseness);
+        for comparison in LineComparison::ALL {
+            let index = self.index(comparison);
             let places = index.nearest(old, self.position, expected, &self.work_left)?;
             let Some(&start) = places.first() else { continue };
             let remark = (places.len() > 1 && start != expected).then(|| {
                 format!(
-                    "hunk {} fits in several places; line {} is the nearest to where it was expected, line {}",
+                    "hunk {} matches several places; line {} is the nearest to the expected line {}",
                     hunk.number,
                     start + 1,
                     expected + 1
                 )
             });
-            return Ok(Some(Found { start, looseness, remark }));
+            return Ok(Some(HunkMatch { start, comparison, remark }));
         }
         Ok(None)
     }
@@ -179,29 +191,32 @@ impl<'a> Search<'a> {
         &self,
         hunk: &Hunk,
         old: &[&str],
-    ) -> Result<Result<Option<Found>, PatchError>, Exhausted> {
-        for looseness in Looseness::ALL {
-            let places = self.places(hunk, old, looseness)?;
+    ) -> Result<Result<Option<HunkMatch>, PatchError>, Exhausted> {
+        for comparison in LineComparison::ALL {
+            let places = self.places(hunk, old, comparison)?;
             match places.as_slice() {
                 [] => {}
-                [start] => return Ok(Ok(Some(Found { start: *start, looseness, remark: None }))),
+                [start] => {
+                    return Ok(Ok(Some(HunkMatch { start: *start, comparison, remark: None })));
+                }
                 several => return Ok(Err(self.ambiguous(hunk, several))),
             }
         }
         Ok(Ok(None))
     }
 
-    /// The first place below each line that the `@@` lines may mean; without them every place.
+    /// Returns the first match below each line that the `@@` lines may refer to; without `@@` lines
+    /// every match.
     fn places(
         &self,
         hunk: &Hunk,
         old: &[&str],
-        looseness: Looseness,
+        comparison: LineComparison,
     ) -> Result<Vec<usize>, Exhausted> {
         let mut places = Vec::new();
         let mut from = self.position;
-        let index = self.index(looseness);
-        while places.len() < MOST_LISTED {
+        let index = self.index(comparison);
+        while places.len() < MAX_LISTED_PLACES {
             let Some(start) = index.first(old, from, &self.work_left)? else { break };
             from = start + 1;
             if hunk.headers.is_empty() {
@@ -214,8 +229,8 @@ impl<'a> Search<'a> {
         Ok(places)
     }
 
-    /// When the `@@` lines stand above this line: where what they cover ends, which is where the first of them comes
-    /// again. A hunk may repeat its `@@` line as its first context line.
+    /// If the `@@` lines are above this line, returns where their section ends, which is where the
+    /// first of them occurs again. A hunk may repeat its `@@` line as its first context line.
     fn end_below_headers(&self, hunk: &Hunk, start: usize) -> Option<usize> {
         let (first, rest) = hunk.headers.split_first()?;
         let tops = self.header_lines(first);
@@ -225,7 +240,7 @@ impl<'a> Search<'a> {
         (last <= start).then(|| tops.get(after).copied().unwrap_or(self.file.len()))
     }
 
-    /// Follows further `@@` lines down from the first.
+    /// Follows the further `@@` lines down from the first.
     fn last_header(&self, rest: &[String], top: usize) -> Option<usize> {
         rest.iter().try_fold(top, |above, header| {
             let lines = self.header_lines(header);
@@ -233,7 +248,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// The lines directly below what the `@@` lines may mean.
+    /// Returns the lines directly below the lines that the `@@` lines may refer to.
     fn below_headers(&self, hunk: &Hunk) -> Vec<usize> {
         let Some((first, rest)) = hunk.headers.split_first() else { return Vec::new() };
         let tops = self.header_lines(first);
@@ -244,61 +259,65 @@ impl<'a> Search<'a> {
                 .last_header(rest, *top)
                 .filter(|last| *last < end && last + 1 >= self.position);
             places.extend(last.map(|last| last + 1));
-            if places.len() == MOST_LISTED {
+            if places.len() == MAX_LISTED_PLACES {
                 break;
             }
         }
         places
     }
 
-    /// Every line that an `@@` line may mean: the equal ones, or else those that are equal without spaces around.
+    /// Returns every line that an `@@` line may refer to: equal lines, or else those that are equal
+    /// without surrounding spaces.
     fn header_lines(&self, header: &str) -> &[usize] {
-        let exact = self.index(Looseness::Exact).lines(header);
-        if exact.is_empty() { self.index(Looseness::Indentation).lines(header) } else { exact }
+        let exact = self.index(LineComparison::Exact).lines(header);
+        if exact.is_empty() { self.index(LineComparison::Indentation).lines(header) } else { exact }
     }
 
-    pub(super) fn index(&self, looseness: Looseness) -> &Index<'a> {
-        let place = Looseness::ALL.iter().position(|other| *other == looseness).unwrap_or(0);
-        let cell = self.indexes.get(place).expect("there is one for each looseness");
-        cell.get_or_init(|| Index::new(self.file, looseness))
+    pub(super) fn index(&self, comparison: LineComparison) -> &LineKeyIndex<'a> {
+        let nth = LineComparison::ALL.iter().position(|other| *other == comparison).unwrap_or(0);
+        let cell = self.indexes.get(nth).expect("there is one for each comparison");
+        cell.get_or_init(|| LineKeyIndex::new(self.file, comparison))
     }
 
-    /// Where the lines stand in the whole file, if anywhere; only for messages.
+    /// Returns where the lines are in the whole file, if anywhere; only for messages.
     pub(super) fn anywhere(&self, old: &[&str]) -> Option<usize> {
-        let work = Cell::new(MOST_WORK / 100);
-        Looseness::ALL
+        let work = Cell::new(MAX_COMPARISONS / 100);
+        LineComparison::ALL
             .into_iter()
-            .find_map(|looseness| self.index(looseness).first(old, 0, &work).ok().flatten())
+            .find_map(|comparison| self.index(comparison).first(old, 0, &work).ok().flatten())
     }
 
     fn ambiguous(&self, hunk: &Hunk, places: &[usize]) -> PatchError {
-        let mut numbers: Vec<_> =
-            places.iter().take(MOST_LISTED - 1).map(|place| (place + 1).to_string()).collect();
-        if places.len() >= MOST_LISTED {
+        let mut numbers: Vec<_> = places
+            .iter()
+            .take(MAX_LISTED_PLACES - 1)
+            .map(|place| (place + 1).to_string())
+            .collect();
+        if places.len() >= MAX_LISTED_PLACES {
             numbers.push("more".to_owned());
         }
         let last = numbers.pop().unwrap_or_default();
         PatchError::new(
             format!(
-                "{}: hunk {} (line {} of the patch) fits in several places, at lines {} and {last}; nothing was changed",
+                "{}: hunk {} (line {} of the patch) matches several places, at lines {} and {last}; nothing was changed",
                 self.path,
                 hunk.number,
                 hunk.patch_line,
                 numbers.join(", ")
             ),
-            "put an `@@` line above the hunk with a line of the file that stands before the right place and only \
-             there, such as the head of its function, or give more context lines",
+            "put an `@@` line above the hunk, with a line of the file that is above the right place and only there, \
+             such as the head of its function, or give more context lines",
         )
     }
 
     fn exhausted(&self, hunk: &Hunk) -> PatchError {
         PatchError::new(
             format!(
-                "{}: hunk {} (line {} of the patch) has only lines that are all over the file, the search was given up; \
+                "{}: hunk {} (line {} of the patch) has only lines that occur too often in the file, the search was stopped; \
                  nothing was changed",
                 self.path, hunk.number, hunk.patch_line
             ),
-            "give the hunk a context line that is rare in the file, or its right line numbers",
+            "give the hunk a context line that is rare in the file, or correct line numbers",
         )
     }
 }
@@ -310,12 +329,12 @@ fn signed(line: usize) -> isize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::patch::{Action, apply, apply::Applied, parse};
+    use crate::text::patch::{PatchAction, apply, apply::Applied, parse};
 
     fn hunks(patch: &str) -> Vec<Hunk> {
         let files = parse(patch).expect("it parses");
         match files.into_iter().next().map(|file| file.action) {
-            Some(Action::Update { hunks, .. }) => hunks,
+            Some(PatchAction::Update { hunks, .. }) => hunks,
             other => panic!("an update: {other:?}"),
         }
     }
@@ -339,7 +358,7 @@ mod tests {
 
     #[track_caller]
     fn check_error(result: Result<Applied, PatchError>, message: &str) {
-        let error = result.expect_err("it does not fit");
+        let error = result.expect_err("it does not match");
         assert!(error.message.contains(message), "{error:?}");
         assert!(error.message.ends_with("nothing was changed"), "{error:?}");
         assert!(!error.hint.is_empty(), "{error:?}");
@@ -350,7 +369,7 @@ mod tests {
         let old = "a\nx\nb\nx\nc\nx\n";
         check_error(
             patched("-x\n", old),
-            "f: hunk 1 (line 3 of the patch) fits in several places, at lines 2, 4 and 6",
+            "f: hunk 1 (line 3 of the patch) matches several places, at lines 2, 4 and 6",
         );
         check_error(patched("-x\n", &"x\n".repeat(50)), "at lines 1, 2, 3, 4, 5 and more");
         check_error(patched_by_diff("@@\n-x\n", old), "several places");
@@ -358,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_looser_step_is_not_tried_when_a_stricter_one_finds_something() {
+    fn a_lenient_comparison_is_not_tried_when_a_stricter_one_matches() {
         check(patched("-x\n", "x \n x\nx\n"), "x \n x\n");
         check_error(patched("-x\n", " x\nx \nx\t\n"), "at lines 2 and 3");
     }
@@ -375,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn an_at_line_says_where() {
+    fn an_at_line_selects_the_place() {
         let old = "fn a\n  x\nfn b\n  x\nfn c\n  x\n";
         check(patched("@@ fn a\n-  x\n", old), "fn a\nfn b\n  x\nfn c\n  x\n");
         check(patched("@@ fn b\n-  x\n", old), "fn a\n  x\nfn b\nfn c\n  x\n");
@@ -385,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn at_lines_narrow_down_one_after_the_other() {
+    fn several_at_lines_narrow_the_place() {
         let old = "class A\n def r\n  x\nclass B\n def r\n  x\n def s\n  x\n";
         check(
             patched("@@ class B\n@@  def r\n-  x\n", old),
@@ -405,33 +424,30 @@ mod tests {
     }
 
     #[test]
-    fn an_at_line_that_is_not_there_is_an_error_with_the_closest() {
+    fn a_missing_at_line_is_an_error_with_the_closest_line() {
         let error =
             patched("@@ fn alpha(self)\n-x\n", "fn alpha(&self)\nx\n").expect_err("no such line");
         assert!(
-            error.message.contains("its `@@` line `fn alpha(self)` is no line of the file"),
+            error.message.contains("its `@@` line `fn alpha(self)` is not a line of the file"),
             "{error:?}"
         );
         assert!(error.hint.contains("line 1: `fn alpha(&self)`"), "{error:?}");
     }
 
     #[test]
-    fn a_pure_addition_goes_where_it_says() {
+    fn a_pure_addition_needs_a_place() {
         check(patched("@@ a\n+x\n", "a\nb\n"), "a\nx\nb\n");
         check(patched("@@\n a\n+x\n", "a\nb\n"), "a\nx\nb\n");
         check(patched("+x\n", ""), "x\n");
         check(patched("+x\n*** End of File\n", "a\nb\n"), "a\nb\nx\n");
-        check_error(patched("+x\n", "a\nb\n"), "adds lines without saying where");
-        check_error(
-            patched_by_diff("@@ -1,0 +2 @@\n+x\n", "a\nb\n"),
-            "adds lines without saying where",
-        );
+        check_error(patched("+x\n", "a\nb\n"), "adds lines without a place");
+        check_error(patched_by_diff("@@ -1,0 +2 @@\n+x\n", "a\nb\n"), "adds lines without a place");
         check_error(patched("@@ a\n+x\n", "a\nb\na\n"), "at lines 2 and 4");
         check_error(patched("-b\n@@ a\n+x\n", "a\nb\nc\n"), "hunk 2");
     }
 
     #[test]
-    fn the_end_of_file_marker_holds_the_old_lines_there() {
+    fn the_end_of_file_marker_means_the_last_lines() {
         check(patched("-x\n*** End of File\n", "x\na\nx\n"), "x\na\n");
         check(patched("-x\n*** End of File\n", "x\na\nx  "), "x\na");
         check_error(
@@ -450,7 +466,7 @@ mod tests {
         let near = patched_by_diff("@@ -10 +10 @@\n-x\n+y\n", &old).expect("it fits");
         assert_eq!(near.text.find('y'), Some(22));
         assert!(
-            near.leniency[0].contains("line 12 is the nearest to where it was expected, line 10"),
+            near.leniency[0].contains("line 12 is the nearest to the expected line 10"),
             "{near:?}"
         );
     }
@@ -463,17 +479,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_everywhere_end_with_an_error_in_bounded_time() {
+    fn lines_that_occur_everywhere_end_with_an_error_in_bounded_time() {
         let old = "a\nb\n".repeat(600);
         let body = " a\n b\n".repeat(200) + "-a\n-a\n";
         let hunks = hunks(&format!("*** Begin Patch\n*** Update File: f\n{body}*** End Patch"));
         let file = FileText::new(&old);
-        let mut search = Search::new("f", &file);
+        let mut search = HunkSearch::new("f", &file);
         search.work_left.set(10_000);
         let error = search.locate(&hunks[0]).expect_err("too much work");
-        assert!(
-            error.message.contains("the search was given up; nothing was changed"),
-            "{error:?}"
-        );
+        assert!(error.message.contains("the search was stopped; nothing was changed"), "{error:?}");
     }
 }

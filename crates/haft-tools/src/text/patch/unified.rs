@@ -1,4 +1,5 @@
-//! Unified diffs of any number of files, as `git diff`, `git format-patch` and `diff -u` write them.
+//! Parses unified diffs of any number of files, as `git diff`, `git format-patch` and `diff -u`
+//! write them.
 
 mod hunk;
 mod section;
@@ -8,7 +9,7 @@ use super::{FilePatch, PatchError, shown, wrapping::PatchLine};
 pub(super) use hunk::{blank_tail, body_line, ranges, seek};
 
 pub(super) fn parse(lines: &[PatchLine<'_>]) -> Result<Vec<FilePatch>, PatchError> {
-    let mut reader = Reader { lines, next: 0 };
+    let mut reader = DiffReader { lines, next: 0 };
     let mut files = Vec::new();
     skip_prose(&mut reader)?;
     while reader.peek().is_some() {
@@ -25,12 +26,12 @@ pub(super) fn parse(lines: &[PatchLine<'_>]) -> Result<Vec<FilePatch>, PatchErro
     Ok(files)
 }
 
-struct Reader<'a, 'b> {
+struct DiffReader<'a, 'b> {
     lines: &'b [PatchLine<'a>],
     next: usize,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a> DiffReader<'a, '_> {
     fn at(&self, index: usize) -> Option<&'a str> {
         self.lines.get(index).map(|line| line.text)
     }
@@ -39,7 +40,7 @@ impl<'a> Reader<'a, '_> {
         self.lines.get(self.next).copied()
     }
 
-    /// The patch's own line number of the next line.
+    /// Returns the number of the next line in the patch as sent.
     fn number(&self) -> usize {
         self.peek().or(self.lines.last().copied()).map_or(0, |line| line.number)
     }
@@ -48,7 +49,7 @@ impl<'a> Reader<'a, '_> {
         self.next = self.after_empty_lines(self.next);
     }
 
-    /// A line of spaces is context in a hunk, so only completely empty ones are passed over.
+    /// Skips only completely empty lines: a line of spaces is context in a hunk.
     fn after_empty_lines(&self, mut index: usize) -> usize {
         while self.at(index).is_some_and(is_empty) {
             index += 1;
@@ -56,12 +57,12 @@ impl<'a> Reader<'a, '_> {
         index
     }
 
-    /// Spaces that were left behind the patch.
+    /// Returns true if only blank lines are left.
     fn is_only_blank_from(&self, index: usize) -> bool {
         self.lines.get(index..).unwrap_or_default().iter().all(PatchLine::is_blank)
     }
 
-    /// A file begins here, with git's line or with its two names.
+    /// Returns true if a file section begins here, with git's line or with its two names.
     fn is_file_header(&self, index: usize) -> bool {
         let Some(line) = self.at(index) else { return false };
         let git = ["diff --git ", "diff --cc ", "diff --combined "];
@@ -74,18 +75,20 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Without `\r`, which mixed patches leave on such lines.
+/// Returns true for an empty line; one of a mixed patch may still have a `\r`.
 fn is_empty(line: &str) -> bool {
     line.is_empty() || line == "\r"
 }
 
-/// The line `-- ` that mail programs and `git format-patch` put before the signature.
+/// Returns true for the line `-- ` that mail programs and `git format-patch` put before a
+/// signature.
 fn is_signature(line: &str) -> bool {
     line.trim_end() == "--"
 }
 
-/// Passes over a commit message and the like, up to the next file. A hunk there would be lost, so it is an error.
-fn skip_prose(reader: &mut Reader<'_, '_>) -> Result<(), PatchError> {
+/// Skips a commit message and similar text, up to the next file. A hunk there would be lost, so it
+/// is an error.
+fn skip_prose(reader: &mut DiffReader<'_, '_>) -> Result<(), PatchError> {
     while let Some(line) = reader.peek() {
         if reader.is_file_header(reader.next) {
             break;
@@ -106,8 +109,9 @@ fn skip_prose(reader: &mut Reader<'_, '_>) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// After the last hunk of a file: the next file, a signature with prose up to the next one, or the end.
-fn between_sections(reader: &mut Reader<'_, '_>) -> Result<(), PatchError> {
+/// Skips the text after the last hunk of a file: nothing, or a signature with prose up to the next
+/// file.
+fn between_sections(reader: &mut DiffReader<'_, '_>) -> Result<(), PatchError> {
     loop {
         if reader.is_only_blank_from(reader.next) {
             reader.next = reader.lines.len();
@@ -126,12 +130,12 @@ fn between_sections(reader: &mut Reader<'_, '_>) -> Result<(), PatchError> {
         if !is_noise {
             return Err(PatchError::new(
                 format!(
-                    "line {} of the patch, {}, belongs to no hunk",
+                    "line {} of the patch, {}, is not part of a hunk",
                     line.number,
                     shown(line.text)
                 ),
-                "begin context lines with a space, removed lines with `-` and added lines with `+`, and put text \
-                 of your own outside of the patch",
+                "begin context lines with a space, removed lines with `-` and added lines with `+`, and put other \
+                 text outside of the patch",
             ));
         }
         reader.next += 1;
@@ -140,7 +144,7 @@ fn between_sections(reader: &mut Reader<'_, '_>) -> Result<(), PatchError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::text::patch::{Action, FilePatch, Hunk, parse};
+    use crate::text::patch::{FilePatch, Hunk, PatchAction, parse};
 
     const NAMES: &str = "--- a/f\n+++ b/f\n";
 
@@ -154,21 +158,21 @@ mod tests {
     #[track_caller]
     fn hunks(patch: &str) -> Vec<Hunk> {
         match one(patch).action {
-            Action::Update { hunks, .. } | Action::Delete { hunks } => hunks,
-            Action::Add { .. } => panic!("an added file has no hunks"),
+            PatchAction::Update { hunks, .. } | PatchAction::Delete { hunks } => hunks,
+            PatchAction::Add { .. } => panic!("an added file has no hunks"),
         }
     }
 
-    /// What the patch does to each file, in a few words.
+    /// Compares the actions of a patch, one line per file.
     #[track_caller]
     fn check(patch: &str, expected: &[&str]) {
         let words = |file: FilePatch| match file.action {
-            Action::Add { content } => format!("add {} {content:?}", file.path),
-            Action::Delete { hunks } => format!("delete {} {}", file.path, hunks.len()),
-            Action::Update { move_to: Some(to), hunks } => {
+            PatchAction::Add { content } => format!("add {} {content:?}", file.path),
+            PatchAction::Delete { hunks } => format!("delete {} {}", file.path, hunks.len()),
+            PatchAction::Update { move_to: Some(to), hunks } => {
                 format!("move {} {to} {}", file.path, hunks.len())
             }
-            Action::Update { move_to: None, hunks } => {
+            PatchAction::Update { move_to: None, hunks } => {
                 format!("update {} {}", file.path, hunks.len())
             }
         };
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_of_git_is_read() {
+    fn the_output_of_git_is_parsed() {
         check(
             "diff --git a/new b/new\nnew file mode 100644\nindex 000..111\n--- /dev/null\n+++ b/new\n@@ -0,0 +1,2 @@\n+a\n+b\n\
              \\ No newline at end of file\ndiff --git a/empty b/empty\nnew file mode 100644\nindex 000..e69\n\
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_of_diff_is_read() {
+    fn the_output_of_diff_is_parsed() {
         check(
             "diff -ruN a/f b/f\n--- a/f\t2024-01-01 10:00:00.000000000 +0100\n+++ b/f\t2024-01-02 10:00:00.000000000 +0100\n\
              @@ -1 +1 @@\n-a\n+b\ndiff -ruN a/n b/n\n--- a/n\t1970-01-01 01:00:00.000000000 +0100\n+++ b/n\t2024-01-02 10:00:00 +0100\n\
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_of_git_is_read_without_its_prose() {
+    fn a_mail_of_git_is_parsed_without_its_prose() {
         let mail = "From 1234 Mon Sep 17\nFrom: a\nSubject: [PATCH] x\n\ntext\n---\n f | 2 +-\n\ndiff --git a/f b/f\nindex 1..2 100644\n\
                     --- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n-- \n2.47.3\n\n";
         check(mail, &["update f 1"]);
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_applied_is_refused_by_name() {
+    fn unsupported_changes_are_refused() {
         let git = "diff --git a/f b/f\n";
         check_error(
             &format!("{git}index 1..2\nGIT binary patch\nliteral 1\n"),
@@ -262,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_that_are_not_applied_are_noted() {
+    fn ignored_modes_are_noted() {
         let notes = one(
             "diff --git a/f b/f\nnew file mode 100755\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n",
         )
@@ -273,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_counts_are_taken_by_looks_with_a_remark() {
+    fn wrong_counts_are_corrected_with_a_remark() {
         for body in [
             "@@ -1,9 +1,9 @@\n a\n-b\n+c\n",
             "@@ -1 +1 @@\n a\n-b\n+c\n",
@@ -286,7 +290,8 @@ mod tests {
                 format!("{NAMES}{body}{}", next.replace("diff --git a/g b/g\n", "")),
             ] {
                 let files = parse(&patch).expect("it parses");
-                let Some(Action::Update { hunks, .. }) = files.first().map(|file| &file.action)
+                let Some(PatchAction::Update { hunks, .. }) =
+                    files.first().map(|file| &file.action)
                 else {
                     panic!("an update")
                 };
@@ -301,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_counts_that_can_be_read_in_two_ways_are_an_error() {
+    fn ambiguous_wrong_counts_are_an_error() {
         check_error(
             &format!("{NAMES}@@ -1,9 +1,9 @@\n a\n-b\n+c"),
             "f: hunk 1 states 9 old and 9 new lines but has 2 and 2",
@@ -318,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_context_at_the_very_end_is_counted() {
+    fn blank_context_at_the_end_is_counted() {
         for end in [" \n", "\n", " ", "\n\n"] {
             let hunks = hunks(&format!("{NAMES}@@ -1 +1,2 @@\n+a\n{end}"));
             assert_eq!((hunks[0].lines.len(), hunks[0].remark.as_ref()), (2, None), "{end:?}");
@@ -326,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_tell_lines_that_look_like_headers() {
+    fn counts_distinguish_lines_that_look_like_headers() {
         let lines = &hunks(&format!("{NAMES}@@ -1,2 +1,2 @@\n--- x\n+++ y\n-@@\n+-- \n"))[0].lines;
         assert_eq!(
             lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>(),
@@ -338,13 +343,13 @@ mod tests {
     fn lines_after_a_hunk_are_not_dropped() {
         check_error(
             &format!("{NAMES}@@ -1 +1 @@\n-a\n+b\nhello\n"),
-            "line 6 of the patch, `hello`, belongs to no hunk",
+            "line 6 of the patch, `hello`, is not part of a hunk",
         );
         check_error(&format!("{NAMES}@@ -1 +1 @@\n-a\n+b\nOnly in x: y\n"), "line 6");
     }
 
     #[test]
-    fn a_bare_at_line_has_no_counts_and_may_name_a_line() {
+    fn a_bare_at_line_has_no_counts_and_may_have_a_line() {
         let hunks = hunks(&format!("{NAMES}@@\n-a\n+b\n@@ fn x @@\n@@ fn y\n-a\n\n"));
         assert_eq!(hunks[0].headers, Vec::<String>::new());
         assert_eq!(hunks[1].headers, ["fn x", "fn y"]);
@@ -368,14 +373,14 @@ mod tests {
     fn a_new_file_has_only_added_and_a_deleted_one_only_removed_lines() {
         check_error(
             "--- /dev/null\n+++ b/f\n@@ -1 +1,2 @@\n a\n+b\n",
-            "f: the patch says that it is new",
+            "f: the patch marks it as new",
         );
         check_error("--- a/f\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n", "f: the patch deletes it");
         check_error("--- a/f\n+++ /dev/null\n", "f: the patch deletes it");
     }
 
     #[test]
-    fn the_carriage_returns_of_a_new_file_are_its_own_when_the_headers_have_none() {
+    fn a_new_file_keeps_its_carriage_returns_when_the_headers_have_none() {
         check("--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\r\n", &["add f \"a\\r\\n\""]);
         check("--- /dev/null\r\n+++ b/f\r\n@@ -0,0 +1 @@\r\n+a\r\n", &["add f \"a\\n\""]);
     }

@@ -1,13 +1,14 @@
-//! The patch text as numbered lines, without what people and models put around it: blank lines, a code fence, a heredoc.
+//! Splits the patch text into numbered lines, without the blank lines, code fences and heredocs
+//! that people and models put around it.
 
 /// One line of the patch text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PatchLine<'a> {
-    /// From 1, in the text as it was sent.
+    /// Line number in the patch as sent, from 1.
     pub number: usize,
-    /// Without its `\n`; a `\r` before it is still there when it means something.
+    /// Text without `\n`; a `\r` before it is kept when it is significant.
     pub text: &'a str,
-    /// Its line break was sent too.
+    /// True if the line has a line break.
     pub ended: bool,
 }
 
@@ -16,18 +17,19 @@ impl<'a> PatchLine<'a> {
         self.text.trim().is_empty()
     }
 
-    /// The line as a header or marker: endings and spaces after it mean nothing there.
+    /// Returns the line for comparison with a header or marker, without trailing white space.
     pub(super) fn trimmed(&self) -> &'a str {
         self.text.trim_end()
     }
 
-    /// The line without its line ending: names may end in spaces.
+    /// Returns the line without its line ending. File names may end in spaces.
     pub(super) fn trimmed_return(&self) -> &'a str {
         self.text.strip_suffix('\r').unwrap_or(self.text)
     }
 }
 
-/// Splits the text. When every line ends in `\r\n` that is how the text was sent, and no property of the files.
+/// Splits the text into lines. When every line ends in `\r\n`, that is due to the transport, and is
+/// removed.
 pub(super) fn lines(patch: &str) -> Vec<PatchLine<'_>> {
     let patch = patch.strip_prefix('\u{feff}').unwrap_or(patch);
     let mut lines: Vec<_> = patch
@@ -47,11 +49,11 @@ pub(super) fn lines(patch: &str) -> Vec<PatchLine<'_>> {
     lines
 }
 
-/// Takes off blank lines in front, fences and heredocs, in whatever order they are nested. Blank lines behind stay when
-/// nothing closes: the last context line of a diff may be one.
+/// Removes leading blank lines, fences and heredocs, in any nesting. Trailing blank lines are kept
+/// unless a closing line follows: the last context line of a diff may be blank.
 pub(super) fn unwrap<'a, 'b>(lines: &'b [PatchLine<'a>]) -> &'b [PatchLine<'a>] {
     let mut lines = without_leading_blanks(lines);
-    // A fence in a heredoc in a fence is the most that was ever seen.
+    // A fence in a heredoc in a fence is the deepest nesting seen.
     for _ in 0..3 {
         let Some((first, rest)) = lines.split_first() else { break };
         let Some(end) = closing(first.trimmed()) else { break };
@@ -62,7 +64,7 @@ pub(super) fn unwrap<'a, 'b>(lines: &'b [PatchLine<'a>]) -> &'b [PatchLine<'a>] 
     lines
 }
 
-/// The line that closes what this line opens, if it opens anything.
+/// Returns the line that closes what this line opens, if it opens a fence or heredoc.
 fn closing(first: &str) -> Option<String> {
     for fence in ["`", "~"] {
         let bare = first.trim_start_matches(fence);
@@ -71,7 +73,7 @@ fn closing(first: &str) -> Option<String> {
             return Some(fence.repeat(length));
         }
     }
-    // A patch never begins with a shell command, but a first line of a patch may hold `<<`.
+    // A patch does not begin with a shell command, but its first line may contain `<<`.
     if first.starts_with("*** ") || first.starts_with("--- ") || first.starts_with("diff ") {
         return None;
     }
@@ -99,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_before_it_are_taken_off_and_numbers_stay() {
+    fn leading_blank_lines_are_removed_and_numbers_are_kept() {
         check("\n \na\n\nb\n \n", &[(3, "a"), (4, ""), (5, "b"), (6, " ")]);
         check("", &[]);
         check("\n", &[]);
     }
 
     #[test]
-    fn a_fence_is_taken_off() {
+    fn a_fence_is_removed() {
         check("```diff\na\n```\n \n", &[(2, "a")]);
         check("````\n```\na\n```\n````", &[(3, "a")]);
         check("~~~\na\n~~~", &[(2, "a")]);
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heredoc_is_taken_off() {
+    fn a_heredoc_is_removed() {
         for first in [
             "<<'EOF'",
             "apply_patch <<\"EOF\"",
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn carriage_returns_go_only_when_every_line_has_one() {
+    fn carriage_returns_are_removed_only_when_every_line_has_one() {
         check("a\r\nb\r\nc", &[(1, "a"), (2, "b"), (3, "c")]);
         check("a\nb\r\nc", &[(1, "a"), (2, "b\r"), (3, "c")]);
     }

@@ -1,33 +1,36 @@
-//! The places of a file that most resemble a text which is not in it. Works within budgets: a hint is not worth a second.
+//! Finds the places of a file that most resemble a text without a match. The work is limited,
+//! because a hint is not worth a second.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use super::Closest;
-use super::lines::{self, Line, blank_ends};
+use super::lines::{self, TextLine, blank_ends};
 
-/// Places told.
-const MOST_PLACES: usize = 3;
-/// Below this a place is no help.
-const LEAST_LIKENESS: f64 = 0.5;
-/// So many lines of the text looked for are compared; a longer one is known by its beginning.
-const MOST_PATTERN_LINES: usize = 60;
-/// What its beginning can say about it at most.
-const MOST_BY_BEGINNING: f64 = 0.9;
-/// A line that the file has more often than this (a closing brace) does not say where to look.
-const MOST_SIGHTINGS: usize = 50;
-/// Windows of the file that are compared line by line.
-const MOST_WINDOWS: usize = 12;
-/// Lines that the window reaches beyond the pattern, for lines that were inserted in the file.
-const SLACK: usize = 3;
-/// Bytes of the file that are looked at, and of each line that are compared.
-const MOST_BYTES: usize = 6_000_000;
-const MOST_LINE_BYTES: usize = 400;
-/// What a place shows.
-const MOST_SHOWN_LINES: usize = 20;
-const MOST_SHOWN_CHARS: usize = 300;
+/// Maximum number of places returned.
+const MAX_PLACES: usize = 3;
+/// Minimum similarity of a place.
+const MIN_SIMILARITY: f64 = 0.5;
+/// Maximum number of lines of the text that are compared; of a longer one the beginning is used.
+const MAX_PATTERN_LINES: usize = 60;
+/// Maximum similarity of a text that is only compared by its beginning.
+const MAX_PARTIAL_SIMILARITY: f64 = 0.9;
+/// A line that occurs more often in the file (a closing brace) does not help to find the place.
+const MAX_OCCURRENCES: usize = 50;
+/// Maximum number of candidates that are compared line by line.
+const MAX_CANDIDATES: usize = 12;
+/// Number of lines that a candidate extends beyond the pattern, for lines inserted in the file.
+const SLACK_LINES: usize = 3;
+/// Maximum number of bytes of the file that are searched.
+const MAX_FILE_BYTES: usize = 6_000_000;
+/// Maximum number of bytes of each line that are compared.
+const MAX_LINE_BYTES: usize = 400;
+/// Maximum number of lines of a place that are shown.
+const MAX_SHOWN_LINES: usize = 20;
+/// Maximum length of a line that is shown.
+const MAX_SHOWN_CHARS: usize = 300;
 
-/// Up to three places that resemble `old`, the best first.
+/// Returns up to three places that resemble `old`, the best first.
 pub(crate) fn closest(text: &str, old: &str) -> Vec<Closest> {
     let all: Vec<&str> = old.strip_suffix('\n').unwrap_or(old).split('\n').collect();
     let (before, after) = blank_ends(&all);
@@ -36,59 +39,61 @@ pub(crate) fn closest(text: &str, old: &str) -> Vec<Closest> {
         return Vec::new();
     }
     let file = lines::lines(text);
-    let seen = file.iter().take_while(|line| line.start < MOST_BYTES).count();
-    let pattern = Pattern::of(wanted);
-    let mut windows = pattern.windows(&file, &pattern.sightings(&file[..seen]));
-    if windows.first().is_none_or(|best| best.likeness < 0.75) {
-        windows.extend(pattern.windows(&file, &pattern.resemblances(&file[..seen])));
+    let searched = file.iter().take_while(|line| line.start < MAX_FILE_BYTES).count();
+    let pattern = PatternLines::of(wanted);
+    let mut candidates = pattern.candidates(&file, &pattern.occurrences(&file[..searched]));
+    if candidates.first().is_none_or(|best| best.similarity < 0.75) {
+        let resembling = pattern.resemblances(&file[..searched]);
+        candidates.extend(pattern.candidates(&file, &resembling));
     }
-    windows
-        .sort_by(|a, b| b.likeness.total_cmp(&a.likeness).then(a.lines.start.cmp(&b.lines.start)));
-    let mut places: Vec<Window> = Vec::new();
-    for window in windows {
-        let apart = |place: &Window| {
-            window.lines.end <= place.lines.start || place.lines.end <= window.lines.start
+    candidates.sort_by(|a, b| {
+        b.similarity.total_cmp(&a.similarity).then(a.lines.start.cmp(&b.lines.start))
+    });
+    let mut places: Vec<CandidateLines> = Vec::new();
+    for candidate in candidates {
+        let apart = |place: &CandidateLines| {
+            candidate.lines.end <= place.lines.start || place.lines.end <= candidate.lines.start
         };
-        if places.len() < MOST_PLACES
-            && window.likeness >= LEAST_LIKENESS
+        if places.len() < MAX_PLACES
+            && candidate.similarity >= MIN_SIMILARITY
             && places.iter().all(apart)
         {
-            places.push(window);
+            places.push(candidate);
         }
     }
-    places.into_iter().map(|window| window.told(&file)).collect()
+    places.into_iter().map(|candidate| candidate.into_closest(&file)).collect()
 }
 
-/// The text looked for.
-struct Pattern<'a> {
-    lines: Vec<Shape<'a>>,
-    /// How many lines it has altogether.
+/// The lines of the text to find.
+struct PatternLines<'a> {
+    lines: Vec<LineShape<'a>>,
+    /// Number of all its lines.
     height: usize,
 }
 
-/// A line as it is compared: without the white space around it, and as its sorted pairs of bytes.
-struct Shape<'a> {
+/// A line for comparison: its trimmed text, and its sorted pairs of bytes.
+struct LineShape<'a> {
     text: &'a str,
     pairs: Vec<u16>,
 }
 
-/// Some lines of the file, counted from 0, and how much they are like the pattern.
-struct Window {
+/// A range of lines of the file, counted from 0, and its similarity to the pattern.
+struct CandidateLines {
     lines: Range<usize>,
-    likeness: f64,
+    similarity: f64,
 }
 
-/// Where the pattern would begin in the file, which may be before its first line, and how much speaks for it.
+/// Possible starts of the pattern in the file, which may be before its first line, with weights.
 type Guesses = HashMap<isize, f64>;
 
-impl<'a> Pattern<'a> {
+impl<'a> PatternLines<'a> {
     fn of(lines: &[&'a str]) -> Self {
-        let shapes = lines.iter().take(MOST_PATTERN_LINES).map(|line| Shape::of(line)).collect();
+        let shapes = lines.iter().take(MAX_PATTERN_LINES).map(|line| LineShape::of(line)).collect();
         Self { lines: shapes, height: lines.len() }
     }
 
-    /// Guesses from lines that the file has too, though not everywhere.
-    fn sightings(&self, file: &[Line<'_>]) -> Guesses {
+    /// Returns guesses from lines that are also in the file, but not everywhere.
+    fn occurrences(&self, file: &[TextLine<'_>]) -> Guesses {
         let mut seen: Vec<Vec<usize>> = vec![Vec::new(); self.lines.len()];
         let mut known: HashMap<&str, usize> = HashMap::new();
         for (index, shape) in
@@ -98,13 +103,13 @@ impl<'a> Pattern<'a> {
         }
         for (index, line) in file.iter().enumerate() {
             if let Some(in_pattern) = known.get(line.text.trim())
-                && seen[*in_pattern].len() <= MOST_SIGHTINGS
+                && seen[*in_pattern].len() <= MAX_OCCURRENCES
             {
                 seen[*in_pattern].push(index);
             }
         }
         let mut guesses = Guesses::new();
-        let rare = seen.iter().enumerate().filter(|(_, at)| at.len() <= MOST_SIGHTINGS);
+        let rare = seen.iter().enumerate().filter(|(_, at)| at.len() <= MAX_OCCURRENCES);
         for (in_pattern, index) in
             rare.flat_map(|(in_pattern, at)| at.iter().map(move |index| (in_pattern, index)))
         {
@@ -114,8 +119,8 @@ impl<'a> Pattern<'a> {
         guesses
     }
 
-    /// Guesses from lines of the file that resemble the longest line of the pattern.
-    fn resemblances(&self, file: &[Line<'_>]) -> Guesses {
+    /// Returns guesses from lines of the file that resemble the longest line of the pattern.
+    fn resemblances(&self, file: &[TextLine<'_>]) -> Guesses {
         let longest = self
             .lines
             .iter()
@@ -129,11 +134,11 @@ impl<'a> Pattern<'a> {
         let mut best: Vec<(f64, usize)> = Vec::new();
         for (index, line) in file.iter().enumerate() {
             let score = table.score(line.text.trim(), part_of_line);
-            if score < LEAST_LIKENESS {
+            if score < MIN_SIMILARITY {
                 continue;
             }
             best.push((score, index));
-            if best.len() >= 64 * MOST_WINDOWS {
+            if best.len() >= 64 * MAX_CANDIDATES {
                 keep_best(&mut best);
             }
         }
@@ -143,87 +148,88 @@ impl<'a> Pattern<'a> {
             .collect()
     }
 
-    /// The windows at the best guesses, the most alike first.
-    fn windows(&self, file: &[Line<'_>], guesses: &Guesses) -> Vec<Window> {
+    /// Returns the candidates at the best guesses, the most similar first.
+    fn candidates(&self, file: &[TextLine<'_>], guesses: &Guesses) -> Vec<CandidateLines> {
         let mut starts: Vec<(f64, isize)> =
             guesses.iter().map(|(start, weight)| (*weight, *start)).collect();
-        // By weight and then by position, since the order of a hash map is another in each run.
+        // Sort by weight and position, because the order of a hash map differs in each run.
         starts.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        starts.truncate(MOST_WINDOWS);
-        let mut windows: Vec<Window> =
-            starts.into_iter().filter_map(|(_, start)| self.window(file, start)).collect();
-        windows.sort_by(|a, b| b.likeness.total_cmp(&a.likeness));
-        windows
+        starts.truncate(MAX_CANDIDATES);
+        let mut candidates: Vec<CandidateLines> =
+            starts.into_iter().filter_map(|(_, start)| self.candidate(file, start)).collect();
+        candidates.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
+        candidates
     }
 
-    /// Aligns the pattern with the lines about `start`.
-    fn window(&self, file: &[Line<'_>], start: isize) -> Option<Window> {
-        let from = usize::try_from(start - SLACK.cast_signed()).unwrap_or(0).min(file.len());
-        let until = usize::try_from(start + (self.lines.len() + SLACK).cast_signed())
+    /// Aligns the pattern with the lines around `start`.
+    fn candidate(&self, file: &[TextLine<'_>], start: isize) -> Option<CandidateLines> {
+        let from = usize::try_from(start - SLACK_LINES.cast_signed()).unwrap_or(0).min(file.len());
+        let until = usize::try_from(start + (self.lines.len() + SLACK_LINES).cast_signed())
             .unwrap_or(0)
             .min(file.len());
-        let shapes: Vec<Shape<'_>> =
-            file.get(from..until)?.iter().map(|line| Shape::of(line.text)).collect();
+        let shapes: Vec<LineShape<'_>> =
+            file.get(from..until)?.iter().map(|line| LineShape::of(line.text)).collect();
         if let ([wanted], Ok(at)) = (&*self.lines, usize::try_from(start)) {
-            let likeness = wanted.likeness_in(shapes.get(at.checked_sub(from)?)?);
-            return Some(Window { lines: at..at + 1, likeness });
+            let similarity = wanted.similarity_in(shapes.get(at.checked_sub(from)?)?);
+            return Some(CandidateLines { lines: at..at + 1, similarity });
         }
         let aligned = Alignment::of(&self.lines, &shapes).matches();
         let (first, last) = (aligned.first()?, aligned.last()?);
-        // Lines of the pattern before the first match and after the last are taken to be there too, only different.
+        // Lines of the pattern before the first match and after the last count as changed lines.
         let begin = (from + first.1).saturating_sub(first.0);
         let end = (from + last.1 + self.height - last.0).min(file.len()).max(begin + 1);
         let total: f64 = self.lines.iter().map(|shape| weight(shape.text)).sum();
         let alike: f64 =
             aligned.iter().map(|(wanted, _, alike)| weight(self.lines[*wanted].text) * alike).sum();
-        // Lines in between that nobody asked for make a window less alike.
+        // Additional lines of the file in between make a candidate less similar.
         let extra = self.height as f64 / self.height.max(end - begin) as f64;
-        let known = if self.height > self.lines.len() { MOST_BY_BEGINNING } else { 1.0 };
-        Some(Window { lines: begin..end, likeness: (alike / total * extra.sqrt()).min(known) })
+        let known = if self.height > self.lines.len() { MAX_PARTIAL_SIMILARITY } else { 1.0 };
+        let similarity = (alike / total * extra.sqrt()).min(known);
+        Some(CandidateLines { lines: begin..end, similarity })
     }
 }
 
 fn keep_best(best: &mut Vec<(f64, usize)>) {
     best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    best.truncate(MOST_WINDOWS);
+    best.truncate(MAX_CANDIDATES);
 }
 
-/// Long lines say more than short ones.
+/// Returns the weight of a line: long lines are more specific than short ones.
 fn weight(line: &str) -> f64 {
-    (line.len().min(MOST_LINE_BYTES) + 1) as f64
+    (line.len().min(MAX_LINE_BYTES) + 1) as f64
 }
 
-impl Window {
-    fn told(self, file: &[Line<'_>]) -> Closest {
-        let shown = file[self.lines.clone()].iter().take(MOST_SHOWN_LINES);
+impl CandidateLines {
+    fn into_closest(self, file: &[TextLine<'_>]) -> Closest {
+        let shown = file[self.lines.clone()].iter().take(MAX_SHOWN_LINES);
         let text: Vec<String> = shown.map(|line| cut(line.text)).collect();
         Closest {
             first_line: self.lines.start + 1,
             last_line: self.lines.end,
             text: text.join("\n"),
-            likeness: self.likeness.min(1.0),
+            similarity: self.similarity.min(1.0),
         }
     }
 }
 
 fn cut(line: &str) -> String {
-    let mut short: String = line.chars().take(MOST_SHOWN_CHARS).collect();
+    let mut short: String = line.chars().take(MAX_SHOWN_CHARS).collect();
     if short.len() < line.len() {
         short.push('…');
     }
     short
 }
 
-impl<'a> Shape<'a> {
+impl<'a> LineShape<'a> {
     fn of(line: &'a str) -> Self {
         let text = line.trim();
-        let mut pairs: Vec<u16> = pairs(text.as_bytes()).take(MOST_LINE_BYTES).collect();
+        let mut pairs: Vec<u16> = pairs(text.as_bytes()).take(MAX_LINE_BYTES).collect();
         pairs.sort_unstable();
         Self { text, pairs }
     }
 
-    /// The share of pairs of bytes that both lines have, from 0 to 1.
-    fn likeness(&self, other: &Self) -> f64 {
+    /// Returns the share of pairs of bytes that both lines have, from 0 to 1.
+    fn similarity(&self, other: &Self) -> f64 {
         if self.text == other.text {
             return 1.0;
         }
@@ -231,12 +237,12 @@ impl<'a> Shape<'a> {
         if pairs == 0 { 0.0 } else { 2.0 * self.shared(other) / pairs as f64 }
     }
 
-    /// As [`Shape::likeness`], but this line may be a part of the other.
-    fn likeness_in(&self, other: &Self) -> f64 {
+    /// Like [`LineShape::similarity`], but this line may be a part of the other.
+    fn similarity_in(&self, other: &Self) -> f64 {
         let part =
             if self.pairs.len() > 4 { self.shared(other) / self.pairs.len() as f64 } else { 0.0 };
-        // A line that only holds the text somewhere is a worse answer than one that is like it.
-        self.likeness(other).max(part * 0.9)
+        // A line that only contains the text is a worse answer than a similar line.
+        self.similarity(other).max(part * 0.9)
     }
 
     fn shared(&self, other: &Self) -> f64 {
@@ -261,7 +267,7 @@ fn pairs(bytes: &[u8]) -> impl Iterator<Item = u16> {
     bytes.windows(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
 }
 
-/// Which pairs of bytes a line has, to look through millions of bytes at one lookup each.
+/// The pairs of bytes of a line, to search millions of bytes with one lookup each.
 struct PairTable {
     has: Vec<bool>,
     count: usize,
@@ -274,7 +280,7 @@ impl PairTable {
         Self { has, count: pairs.len() }
     }
 
-    /// About how much the line is like the one of the table: never less than it is, so that none is missed.
+    /// Returns an upper estimate of the similarity of a line, so that no similar line is missed.
     fn score(&self, line: &str, part_of_line: bool) -> f64 {
         let len = line.len().saturating_sub(1);
         if !part_of_line && (len > self.count * 3 || len * 3 < self.count) {
@@ -284,14 +290,15 @@ impl PairTable {
         let whole = 2.0 * sum.min(self.count) as f64 / (len + self.count) as f64;
         let part =
             if part_of_line { 0.9 * sum.min(self.count) as f64 / self.count as f64 } else { 0.0 };
-        // Of lines that hold as much of it the shorter is the better.
+        // Of lines that contain as much of the text, the shorter is better.
         whole.max(part) + whole / 1_000.0
     }
 }
 
-/// The best pairing of the pattern's lines with lines of a window, in order; both may leave lines out.
+/// The best pairing of the pattern's lines with the lines of a candidate, in order. Both may skip
+/// lines.
 struct Alignment {
-    /// The best sum for each beginning of both, row by row.
+    /// Best sum for each pair of prefixes, row by row.
     sums: Vec<f64>,
     alike: Vec<f64>,
     wanted: usize,
@@ -299,17 +306,17 @@ struct Alignment {
 }
 
 impl Alignment {
-    fn of(wanted: &[Shape<'_>], there: &[Shape<'_>]) -> Self {
+    fn of(wanted: &[LineShape<'_>], there: &[LineShape<'_>]) -> Self {
         let width = there.len() + 1;
         let mut sums = vec![0.0_f64; (wanted.len() + 1) * width];
         let mut alike = vec![0.0; wanted.len() * there.len()];
         for (row, old) in wanted.iter().enumerate() {
             for (column, new) in there.iter().enumerate() {
-                // Lines that share a third are as different as any two lines of code.
-                let likeness =
-                    Some(old.likeness(new)).filter(|likeness| *likeness > 0.4).unwrap_or(0.0);
-                alike[row * there.len() + column] = likeness;
-                let pair = sums[row * width + column] + weight(old.text) * likeness;
+                // Any two lines of code share about a third of their pairs.
+                let similarity =
+                    Some(old.similarity(new)).filter(|similarity| *similarity > 0.4).unwrap_or(0.0);
+                alike[row * there.len() + column] = similarity;
+                let pair = sums[row * width + column] + weight(old.text) * similarity;
                 let skip = sums[row * width + column + 1].max(sums[(row + 1) * width + column]);
                 sums[(row + 1) * width + column + 1] = pair.max(skip);
             }
@@ -317,7 +324,7 @@ impl Alignment {
         Self { sums, alike, wanted: wanted.len(), there: there.len() }
     }
 
-    /// The pairs (line of the pattern, line of the window, likeness), in order.
+    /// Returns the pairs (line of the pattern, line of the candidate, similarity), in order.
     fn matches(&self) -> Vec<(usize, usize, f64)> {
         let sum = |row: usize, column: usize| self.sums[row * (self.there + 1) + column];
         let (mut row, mut column) = (self.wanted, self.there);
@@ -347,7 +354,7 @@ mod tests {
         let lines: Vec<_> =
             places.iter().map(|place| (place.first_line, place.last_line)).collect();
         assert_eq!(lines, expected, "{places:#?}");
-        assert!(places.is_sorted_by(|a, b| a.likeness >= b.likeness));
+        assert!(places.is_sorted_by(|a, b| a.similarity >= b.similarity));
     }
 
     const CODE: &str = "use std::fmt;\n\nfn first() -> usize {\n    let count = 1;\n    count + 1\n}\n\n\
@@ -366,33 +373,33 @@ mod tests {
     }
 
     #[test]
-    fn a_line_with_a_slip_is_found() {
+    fn a_line_with_a_typo_is_found() {
         check(CODE, "    total * 3", &[(10, 10), (9, 9)]);
         check("let x = compute(alpha, beta) + gamma;\n", "compute(alpha, bate)", &[(1, 1)]);
     }
 
     #[test]
-    fn nothing_alike_is_nothing() {
+    fn without_a_similar_line_nothing_is_found() {
         check(CODE, "SELECT name FROM people", &[]);
         check("", "anything", &[]);
         check(CODE, "\n  \n", &[]);
     }
 
     #[test]
-    fn lines_that_are_everywhere_do_not_mislead() {
+    fn frequent_lines_do_not_mislead() {
         let text =
             format!("{}fn odd() {{\n    strange();\n}}\n{}", "}\n".repeat(500), "}\n".repeat(500));
         check(&text, "fn odd() {\n    strang();\n}", &[(501, 503)]);
     }
 
     #[test]
-    fn long_places_are_cut() {
+    fn long_places_are_truncated() {
         let text: String =
             (0..40).map(|line| format!("the line of number {line}{}\n", "x".repeat(400))).collect();
         let old = text.replace("number 7", "numbers 7");
         let place = closest(&text, &old).remove(0);
-        assert_eq!(place.text.lines().count(), MOST_SHOWN_LINES);
-        assert!(place.text.lines().all(|line| line.chars().count() <= MOST_SHOWN_CHARS + 1));
+        assert_eq!(place.text.lines().count(), MAX_SHOWN_LINES);
+        assert!(place.text.lines().all(|line| line.chars().count() <= MAX_SHOWN_CHARS + 1));
         assert_eq!((place.first_line, place.last_line), (1, 40));
     }
 }

@@ -1,21 +1,22 @@
-//! Comparing blocks of lines by the structure of their indentation, and giving new lines the indentation of the place.
+//! Compares blocks of lines by the structure of their indentation, and indents new lines like the
+//! matched place.
 
-use super::lines::{Line, is_blank, split_indent};
+use super::lines::{TextLine, is_blank, split_indent};
 
-/// How a file indents.
-pub(super) struct Style {
+/// The indentation style of a file.
+pub(super) struct IndentStyle {
     tabs: bool,
-    /// Spaces that one level has, where it is not tabs.
+    /// Number of spaces per level, if the file does not use tabs.
     width: usize,
 }
 
-impl Style {
-    pub(super) fn of(lines: &[Line<'_>]) -> Self {
+impl IndentStyle {
+    pub(super) fn of(lines: &[TextLine<'_>]) -> Self {
         let indents =
             || lines.iter().filter(|line| !line.is_blank()).map(|line| split_indent(line.text).0);
         let tabs = indents().filter(|indent| indent.starts_with('\t')).count();
         let spaces = indents().filter(|indent| indent.starts_with(' ')).count();
-        // One level is what most lines are deeper than the one above; 4 when there is nothing to see.
+        // A level is the most common increase from one line to the next; 4 when there is none.
         let mut deeper = [0_usize; 9];
         let mut above = 0;
         for indent in indents() {
@@ -32,28 +33,29 @@ impl Style {
     }
 }
 
-/// How the indentation of a block becomes that of the place where it was found.
-pub(super) struct Shift<'a> {
+/// Converts the indentation of a block to that of the matched place.
+pub(super) struct BlockShift<'a> {
     from: &'a str,
     to: &'a str,
-    step: Option<Step>,
+    step: Option<IndentStep>,
 }
 
-/// So many of one sign stand for so many of another.
+/// A ratio: `from.1` characters `from.0` become `to.1` characters `to.0`.
 #[derive(Clone, Copy)]
-struct Step {
+struct IndentStep {
     from: (u8, usize),
     to: (u8, usize),
 }
 
-impl<'a> Shift<'a> {
-    /// The shift from `old` to the lines of the file, whose trimmed text is the same; nothing when some line is deeper
-    /// in one and not in the other. `new` and `style` tell what a level is when the old lines do not.
+impl<'a> BlockShift<'a> {
+    /// Returns the shift from `old` to the lines of the file, whose trimmed text is equal; `None`
+    /// when the structures differ. `new` and `style` give the size of a level when the old lines do
+    /// not.
     pub(super) fn between(
         old: &[&'a str],
-        there: &[Line<'a>],
+        there: &[TextLine<'a>],
         new: &[&str],
-        style: &Style,
+        style: &IndentStyle,
     ) -> Option<Self> {
         let indents: Vec<(&str, &str)> = old
             .iter()
@@ -66,14 +68,14 @@ impl<'a> Shift<'a> {
         let deeper: Vec<(&str, &str)> =
             indents.iter().map(|(old, there)| (without(old, from), without(there, to))).collect();
         let step = if deeper.iter().all(|(old, there)| old == there) {
-            Step::guessed(to, old, new, style)
+            IndentStep::guessed(to, old, new, style)
         } else {
-            Some(Step::seen(&deeper)?)
+            Some(IndentStep::seen(&deeper)?)
         };
         Some(Self { from, to, step })
     }
 
-    /// The lines as they are at the place. Blank ones stay as given.
+    /// Returns the lines with the indentation of the place. Blank lines are unchanged.
     pub(super) fn applied(&self, lines: &[&str]) -> String {
         let moved: Vec<String> = lines.iter().map(|line| self.line(line)).collect();
         moved.join("\n")
@@ -87,7 +89,7 @@ impl<'a> Shift<'a> {
         let shared = common([indent, self.from].into_iter());
         let deeper = without(indent, shared);
         let missing = without(self.from, shared);
-        // A line that is less deep than the old ones goes out as far at the place, at most to the margin.
+        // A line that is less indented than the old ones is also less indented at the place.
         let out = self.step.map_or(missing.len(), |step| step.converted(missing).len());
         let base = self.to.get(..self.to.len().saturating_sub(out)).unwrap_or_default();
         let deeper = self.step.map_or_else(|| deeper.to_owned(), |step| step.converted(deeper));
@@ -95,8 +97,8 @@ impl<'a> Shift<'a> {
     }
 }
 
-impl Step {
-    /// The step that explains every pair of indentations.
+impl IndentStep {
+    /// Returns the step that explains every pair of indentations.
     fn seen(pairs: &[(&str, &str)]) -> Option<Self> {
         let (old, there) =
             pairs.iter().find(|(old, there)| !old.is_empty() && !there.is_empty())?;
@@ -112,8 +114,9 @@ impl Step {
         explained.then_some(step)
     }
 
-    /// The step that the file's style suggests, if the new lines are indented with the other sign.
-    fn guessed(to: &str, old: &[&str], new: &[&str], style: &Style) -> Option<Self> {
+    /// Returns the step for the file's style, if the new lines are indented with the other
+    /// character.
+    fn guessed(to: &str, old: &[&str], new: &[&str], style: &IndentStyle) -> Option<Self> {
         let tabs = if to.is_empty() { style.tabs } else { to.starts_with('\t') };
         let sign = if tabs { b' ' } else { b'\t' };
         let indents = || {
@@ -131,7 +134,7 @@ impl Step {
         }
     }
 
-    /// An indentation in the signs of the file. What is no whole level stays as it is.
+    /// Converts an indentation to the characters of the file. A partial level is unchanged.
     fn converted(self, indent: &str) -> String {
         if !indent.bytes().all(|sign| sign == self.from.0) {
             return indent.to_owned();
@@ -148,7 +151,7 @@ impl Step {
     }
 }
 
-/// The longest beginning that all share. Indentation is ASCII, so bytes are characters.
+/// Returns the longest common prefix. Indentation is ASCII, so bytes are characters.
 fn common<'a>(mut indents: impl Iterator<Item = &'a str>) -> &'a str {
     let first = indents.next().unwrap_or_default();
     indents.fold(first, |shared, indent| {
@@ -174,18 +177,18 @@ mod tests {
     fn check(file: &str, old: &str, new: &str, expected: Option<&str>) {
         let (there, old): (_, Vec<&str>) = (lines(file), old.split('\n').collect());
         let new: Vec<&str> = new.split('\n').collect();
-        let shift = Shift::between(&old, &there, &new, &Style::of(&there));
+        let shift = BlockShift::between(&old, &there, &new, &IndentStyle::of(&there));
         assert_eq!(shift.map(|shift| shift.applied(&new)).as_deref(), expected);
     }
 
     #[test]
-    fn lines_move_by_the_common_difference() {
+    fn lines_are_shifted_by_the_common_difference() {
         check("    a\n      b", "a\n  b", "a\n  c\n    d", Some("    a\n      c\n        d"));
         check("a\n  b", "    a\n      b", "    x\n      y", Some("x\n  y"));
     }
 
     #[test]
-    fn other_widths_and_signs_are_converted() {
+    fn other_widths_and_characters_are_converted() {
         check("a\n    b\n        c", "a\n  b\n    c", "  x\n      y", Some("    x\n            y"));
         check(
             "\ta\n\t\tb",
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_further_out_goes_out_at_the_place_too() {
+    fn a_less_indented_line_is_less_indented_at_the_place_too() {
         check("        a", "    a", "a", Some("    a"));
         check("\t\ta\n\t\t\tb", "    a\n        b", "x\n    a", Some("\tx\n\t\ta"));
         check("  a", "      a", "a", Some("a"));

@@ -1,41 +1,41 @@
-//! The searches, from the exact one to the most lenient. Each gives every place it sees; who calls decides whether one of
-//! several may be meant.
+//! The searches, from the exact one to the most lenient. Each returns all matches; the caller
+//! decides whether one of several can be used.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::Leniency;
-use super::folded::Folded;
-use super::indentation::{Shift, Style};
-use super::lines::{self, Line, blank_ends, is_blank};
+use super::folded::FoldedText;
+use super::indentation::{BlockShift, IndentStyle};
+use super::lines::{self, TextLine, blank_ends, is_blank};
 
-/// Comparing the indentation of many overlapping candidates would be quadratic; after this many lines the rest counts
-/// as found, which refuses the edit instead of guessing.
-const MOST_COMPARED: usize = 2_000_000;
+/// Maximum number of lines whose indentation is compared: many overlapping candidates would take
+/// quadratic time. Beyond it all candidates count as matches, so the edit is refused as ambiguous.
+const MAX_COMPARED_LINES: usize = 2_000_000;
 
-/// What is looked for, where. Newlines of `old` and `new` are `\n`.
-pub(super) struct Search<'a> {
+/// The text to search and the strings. Newlines of `old` and `new` are `\n`.
+pub(super) struct TextSearch<'a> {
     pub(super) text: &'a str,
-    pub(super) folded: &'a Folded<'a>,
+    pub(super) folded: &'a FoldedText<'a>,
     pub(super) old: &'a str,
     pub(super) new: &'a str,
 }
 
-/// Places and what comes there.
-pub(super) struct Found<'a> {
+/// Matches and their replacements.
+pub(super) struct LenientMatch<'a> {
     pub(super) leniency: Option<Leniency>,
-    /// In the text's bytes, sorted, perhaps overlapping.
+    /// Ranges of bytes, sorted, possibly overlapping.
     pub(super) ranges: Vec<Range<usize>>,
     pub(super) new: Replacement<'a>,
-    /// Whether every range was looked at closely.
+    /// True if every range was compared exactly.
     pub(super) certain: bool,
 }
 
-/// What comes at a place, with `\n` as newline.
+/// The new text of each match, with `\n` as newline.
 pub(super) enum Replacement<'a> {
     Same(Cow<'a, str>),
-    /// The same lines, with an indentation for each place.
-    Indented(Vec<&'a str>, Vec<Shift<'a>>),
+    /// The same lines, indented for each place.
+    Indented(Vec<&'a str>, Vec<BlockShift<'a>>),
 }
 
 impl Replacement<'_> {
@@ -50,12 +50,12 @@ impl Replacement<'_> {
     }
 }
 
-impl<'a> Search<'a> {
-    /// What the first search that finds anything found.
-    pub(super) fn run(&self) -> Option<Found<'a>> {
+impl<'a> TextSearch<'a> {
+    /// Returns the matches of the first search that has any.
+    pub(super) fn run(&self) -> Option<LenientMatch<'a>> {
         let exact = self.found(None, self.folded.find(self.old), Cow::Borrowed(self.new));
         if exact.is_some() || is_blank(self.old) {
-            // White space alone would be found in every blank line.
+            // White space alone would match every blank line.
             return exact;
         }
         let lines = lines::lines(self.text);
@@ -70,12 +70,16 @@ impl<'a> Search<'a> {
         leniency: Option<Leniency>,
         ranges: Vec<Range<usize>>,
         new: Cow<'a, str>,
-    ) -> Option<Found<'a>> {
+    ) -> Option<LenientMatch<'a>> {
         let new = Replacement::Same(new);
-        (!ranges.is_empty()).then_some(Found { leniency, ranges, new, certain: true })
+        (!ranges.is_empty()).then_some(LenientMatch { leniency, ranges, new, certain: true })
     }
 
-    fn trailing_space(&self, lines: &[Line<'a>], block: &Block<'a>) -> Option<Found<'a>> {
+    fn trailing_space(
+        &self,
+        lines: &[TextLine<'a>],
+        block: &Block<'a>,
+    ) -> Option<LenientMatch<'a>> {
         let file: Vec<&str> = lines.iter().map(|line| line.text.trim_end()).collect();
         let wanted: Vec<&str> = block.old.iter().map(|line| line.trim_end()).collect();
         let starts = lines::runs(&file, &wanted);
@@ -83,28 +87,31 @@ impl<'a> Search<'a> {
         self.found(Some(Leniency::TrailingSpace), ranges, Cow::Owned(block.new.join("\n")))
     }
 
-    fn indentation(&self, lines: &[Line<'a>], block: &Block<'a>) -> Option<Found<'a>> {
+    fn indentation(&self, lines: &[TextLine<'a>], block: &Block<'a>) -> Option<LenientMatch<'a>> {
         let file: Vec<&str> = lines.iter().map(|line| line.text.trim()).collect();
         let wanted: Vec<&str> = block.old.iter().map(|line| line.trim()).collect();
         let starts = lines::runs(&file, &wanted);
-        let style = if starts.is_empty() { return None } else { Style::of(lines) };
-        let certain = starts.len().saturating_mul(wanted.len()) <= MOST_COMPARED;
+        let style = if starts.is_empty() { return None } else { IndentStyle::of(lines) };
+        let certain = starts.len().saturating_mul(wanted.len()) <= MAX_COMPARED_LINES;
         let (mut ranges, mut shifts) = (Vec::new(), Vec::new());
         for start in starts {
             let there = &lines[start..start + wanted.len()];
-            let shift =
-                if certain { Shift::between(&block.old, there, &block.new, &style) } else { None };
+            let shift = if certain {
+                BlockShift::between(&block.old, there, &block.new, &style)
+            } else {
+                None
+            };
             if shift.is_some() || !certain {
                 ranges.push(block.span(lines, start));
                 shifts.extend(shift);
             }
         }
         let new = Replacement::Indented(block.new.clone(), shifts);
-        let found = Found { leniency: Some(Leniency::Indentation), ranges, new, certain };
+        let found = LenientMatch { leniency: Some(Leniency::Indentation), ranges, new, certain };
         (!found.ranges.is_empty()).then_some(found)
     }
 
-    fn escapes(&self) -> Option<Found<'a>> {
+    fn escapes(&self) -> Option<LenientMatch<'a>> {
         let old = decoded(self.old);
         if old == self.old || is_blank(&old) {
             return None;
@@ -112,8 +119,8 @@ impl<'a> Search<'a> {
         self.found(Some(Leniency::Escapes), self.folded.find(&old), Cow::Owned(decoded(self.new)))
     }
 
-    fn typography(&self) -> Option<Found<'a>> {
-        let old = Folded::typography(self.old);
+    fn typography(&self) -> Option<LenientMatch<'a>> {
+        let old = FoldedText::typography(self.old);
         if is_blank(&old.text) {
             return None;
         }
@@ -121,7 +128,7 @@ impl<'a> Search<'a> {
         let ranges = if as_it_is {
             self.folded.find(&old.text)
         } else {
-            Folded::typography(self.text).find(&old.text)
+            FoldedText::typography(self.text).find(&old.text)
         };
         self.found(Some(Leniency::Quotes), ranges, Cow::Borrowed(self.new))
     }
@@ -130,23 +137,23 @@ impl<'a> Search<'a> {
 /// Old and new text as whole lines.
 struct Block<'a> {
     old: Vec<&'a str>,
-    /// Empty when the lines go away with their endings.
+    /// Empty when the lines are removed with their endings.
     new: Vec<&'a str>,
 }
 
 impl Block<'_> {
-    fn span(&self, lines: &[Line<'_>], start: usize) -> Range<usize> {
+    fn span(&self, lines: &[TextLine<'_>], start: usize) -> Range<usize> {
         lines::span(lines, start..start + self.old.len(), self.new.is_empty())
     }
 }
 
-/// The texts as lines, and again without the blank lines around the old one if it has any.
+/// Returns the texts as lines, and again without the blank lines around the old one if it has any.
 fn blocks<'a>(old: &'a str, new: &'a str) -> Vec<Block<'a>> {
     let ended = old.strip_suffix('\n');
     let new = match ended {
         Some(_) if new.is_empty() => Vec::new(),
         Some(_) => new.strip_suffix('\n').unwrap_or(new).split('\n').collect(),
-        // Without a newline at its end the old text leaves the ending of its last line where it is.
+        // An old text without a final newline does not include the ending of its last line.
         None => new.split('\n').collect(),
     };
     let whole = Block { old: ended.unwrap_or(old).split('\n').collect(), new };
@@ -155,14 +162,14 @@ fn blocks<'a>(old: &'a str, new: &'a str) -> Vec<Block<'a>> {
         return vec![whole];
     }
     let old = whole.old[before..whole.old.len() - after].to_vec();
-    // The same blank lines around the new text were meant to stay what they are.
+    // The same blank lines around the new text are meant to be kept.
     let (new_before, new_after) = blank_ends(&whole.new);
     let new = whole.new[new_before.min(before)..whole.new.len() - new_after.min(after)].to_vec();
     let bare = Block { old, new };
     vec![whole, bare]
 }
 
-/// The text with backslash escapes as what they stand for. Unknown ones stay as they are.
+/// Replaces backslash escapes by their characters. Unknown ones are unchanged.
 fn decoded(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -185,7 +192,7 @@ fn decoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::replace::{Mismatch, Place, replace};
+    use crate::text::replace::{LineSpan, Mismatch, replace};
 
     #[track_caller]
     fn check(text: &str, old: &str, new: &str, leniency: Leniency, expected: &str) {
@@ -207,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn spaces_at_the_ends_of_lines_are_overlooked() {
+    fn spaces_at_the_ends_of_lines_are_ignored() {
         let by = Leniency::TrailingSpace;
         check("a  \n b\t\nc\n", "a\n b\n", "x\n", by, "x\nc\n");
         check("a\nb\n", "a  \nb", "x", by, "x\n");
@@ -215,13 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn whole_lines_go_away_with_their_endings() {
+    fn whole_lines_are_removed_with_their_endings() {
         check("a \nb \nc\n", "a\nb\n", "", Leniency::TrailingSpace, "c\n");
         check("a \nb \nc\n", "a\nb", "", Leniency::TrailingSpace, "\nc\n");
     }
 
     #[test]
-    fn blank_lines_around_the_old_text_are_overlooked() {
+    fn blank_lines_around_the_old_text_are_ignored() {
         check(
             "x\na\nb\ny\n",
             "\n\na\nb\n\n",
@@ -285,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn typographic_signs_match_their_ascii() {
+    fn typographic_characters_match_their_ascii_forms() {
         let by = Leniency::Quotes;
         check("it’s “so” – ok…\n", "it's \"so\" - ok...", "it’s not", by, "it’s not\n");
         check("it's fine\n", "it’s", "it is", by, "it is fine\n");
@@ -298,7 +305,7 @@ mod tests {
         let replaced = replace("  a\n  b\nx\n    a\n    b\n", "\ta\n\tb\n", "\tc\n", true)
             .expect("two places");
         assert_eq!(replaced.text, "  c\nx\n    c\n");
-        let place = |first_line, last_line| Place { first_line, last_line };
+        let place = |first_line, last_line| LineSpan { first_line, last_line };
         assert_eq!(replaced.places, [place(1, 2), place(4, 5)]);
     }
 
@@ -309,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lenient_match_that_changes_nothing_is_told() {
+    fn a_lenient_match_that_changes_nothing_is_refused() {
         assert_eq!(replace("a\n", "a  ", "a", false), Err(Mismatch::Same));
     }
 

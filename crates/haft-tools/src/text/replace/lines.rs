@@ -1,18 +1,18 @@
-//! Lines of a text with their positions, and finding a run of them.
+//! Splits a text into lines with positions, and finds sequences of lines.
 
 use std::ops::Range;
 
-/// One line without its ending.
+/// A line without its ending.
 #[derive(Clone, Copy)]
-pub(super) struct Line<'a> {
+pub(super) struct TextLine<'a> {
     pub(super) text: &'a str,
     pub(super) start: usize,
-    /// Where the next line starts.
+    /// Position where the next line starts.
     pub(super) next: usize,
 }
 
-impl Line<'_> {
-    /// Where the line ends, before its ending.
+impl TextLine<'_> {
+    /// Returns where the line ends, before its ending.
     pub(super) fn end(&self) -> usize {
         self.start + self.text.len()
     }
@@ -26,7 +26,7 @@ pub(super) fn is_blank(line: &str) -> bool {
     line.trim().is_empty()
 }
 
-pub(super) fn lines(text: &str) -> Vec<Line<'_>> {
+pub(super) fn lines(text: &str) -> Vec<TextLine<'_>> {
     let mut next = 0;
     text.split_inclusive('\n')
         .map(|whole| {
@@ -34,26 +34,28 @@ pub(super) fn lines(text: &str) -> Vec<Line<'_>> {
             next += whole.len();
             let text =
                 whole.strip_suffix("\r\n").or_else(|| whole.strip_suffix('\n')).unwrap_or(whole);
-            Line { text, start, next }
+            TextLine { text, start, next }
         })
         .collect()
 }
 
-/// The white space that a line begins with, and the rest.
+/// Splits a line into its indentation and the rest.
 pub(super) fn split_indent(line: &str) -> (&str, &str) {
     let rest = line.trim_start_matches([' ', '\t']);
     line.split_at_checked(line.len() - rest.len()).expect("the rest is the end of the line")
 }
 
-/// How many blank lines a block begins and ends with. A block of blank lines has none at its end.
+/// Returns the number of blank lines at the beginning and end of a block. A block of only blank
+/// lines has none at its end.
 pub(super) fn blank_ends(block: &[&str]) -> (usize, usize) {
     let before = block.iter().take_while(|line| is_blank(line)).count();
     let after = block[before..].iter().rev().take_while(|line| is_blank(line)).count();
     (before, after)
 }
 
-/// Where `needle` stands in `haystack`, overlapping places included. By Knuth, Morris and Pratt: files of one line
-/// repeated half a million times exist, and comparing at each line anew would not end.
+/// Returns where `needle` occurs in `haystack`, including overlaps. It uses the Knuth-Morris-Pratt
+/// algorithm, because a file may repeat one line half a million times, which would take quadratic
+/// time otherwise.
 pub(super) fn runs<T: PartialEq>(haystack: &[T], needle: &[T]) -> Vec<usize> {
     let borders = borders(needle);
     let (mut starts, mut matched) = (Vec::new(), 0);
@@ -72,7 +74,8 @@ pub(super) fn runs<T: PartialEq>(haystack: &[T], needle: &[T]) -> Vec<usize> {
     starts
 }
 
-/// For each prefix of the needle the length of its longest proper prefix that is also its end.
+/// Returns for each prefix of the needle the length of its longest proper prefix that is also its
+/// suffix.
 fn borders<T: PartialEq>(needle: &[T]) -> Vec<usize> {
     let mut borders: Vec<usize> = Vec::with_capacity(needle.len());
     for (index, item) in needle.iter().enumerate() {
@@ -85,8 +88,8 @@ fn borders<T: PartialEq>(needle: &[T]) -> Vec<usize> {
     borders
 }
 
-/// The bytes of lines `run`, with or without the ending of the last.
-pub(super) fn span(lines: &[Line<'_>], run: Range<usize>, with_ending: bool) -> Range<usize> {
+/// Returns the byte range of lines, with or without the ending of the last.
+pub(super) fn span(lines: &[TextLine<'_>], run: Range<usize>, with_ending: bool) -> Range<usize> {
     let first = lines.get(run.start).map_or(0, |line| line.start);
     let last = run.end.checked_sub(1).and_then(|last| lines.get(last));
     let end = last.map_or(first, |line| if with_ending { line.next } else { line.end() });
@@ -100,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_know_where_they_are() {
+    fn lines_have_their_positions() {
         let found: Vec<_> =
             lines("a\r\n\nbc").iter().map(|line| (line.text, line.start, line.next)).collect();
         assert_eq!(found, [("a", 0, 3), ("", 3, 4), ("bc", 4, 6)]);

@@ -1,17 +1,17 @@
-//! Writing replacements into a text, and telling on which lines they are.
+//! Writes replacements into a text, and returns their lines.
 
 use std::ops::Range;
 
 use memchr::memmem;
 
-use super::Place;
-use super::lenient::Found;
+use super::LineSpan;
+use super::lenient::LenientMatch;
 
-/// The lines of ranges that are sorted by their start and by their end. They may overlap, so both ends are counted on
-/// their own: going through each range again would be quadratic.
-pub(super) fn of(text: &str, ranges: &[Range<usize>]) -> Vec<Place> {
+/// Returns the lines of ranges that are sorted by start and by end. The ranges may overlap, so
+/// starts and ends are counted separately: counting inside each range would take quadratic time.
+pub(super) fn of(text: &str, ranges: &[Range<usize>]) -> Vec<LineSpan> {
     let (mut firsts, mut lasts) = (LineCounter::of(text), LineCounter::of(text));
-    let place = |range: &Range<usize>| Place {
+    let place = |range: &Range<usize>| LineSpan {
         first_line: firsts.line_at(range.start),
         // A newline at the end of a range belongs to the line that it ends.
         last_line: lasts.line_at(range.end.saturating_sub(1).max(range.start)),
@@ -19,7 +19,7 @@ pub(super) fn of(text: &str, ranges: &[Range<usize>]) -> Vec<Place> {
     ranges.iter().map(place).collect()
 }
 
-/// Counts lines on the way through a text.
+/// Counts lines up to increasing positions of a text.
 struct LineCounter<'a> {
     bytes: &'a [u8],
     counted: usize,
@@ -39,9 +39,9 @@ impl<'a> LineCounter<'a> {
     }
 }
 
-/// The text with its replacements, and the ranges of the original that were replaced: those that overlap one before are
-/// left alone.
-pub(super) fn spliced(text: &str, found: &Found<'_>) -> (String, Vec<Range<usize>>) {
+/// Returns the text with its replacements, and the replaced ranges of the original. A range that
+/// overlaps an earlier one is skipped.
+pub(super) fn spliced(text: &str, found: &LenientMatch<'_>) -> (String, Vec<Range<usize>>) {
     let usual = usual_ending(text);
     let mut result = String::with_capacity(text.len());
     let mut taken = Vec::new();
@@ -66,8 +66,8 @@ fn usual_ending(text: &str) -> &'static str {
     if pairs * 2 > all { "\r\n" } else { "\n" }
 }
 
-/// Appends `new` with the endings of what it replaces. Where those are mixed, the lines that both begin with keep theirs
-/// and the others take theirs from the end.
+/// Appends `new` with the line endings of the replaced text. If those are mixed, the lines that
+/// both texts begin with keep theirs, and the others take theirs from the end.
 fn push_with_endings(result: &mut String, new: &str, replaced: &str, usual: &'static str) {
     let endings = endings(replaced);
     let usual = endings.first().copied().unwrap_or(usual);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn new_lines_end_as_those_they_replace() {
+    fn new_lines_end_like_those_they_replace() {
         check("x\ny\n", "a\r\n", "\n", "x\r\ny\r\n");
         check("x\ny", "a", "\r\n", "x\r\ny");
         check("x\ny", "a\nb", "\r\n", "x\ny");
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn places_are_lines_of_the_original() {
-        let place = |first_line, last_line| Place { first_line, last_line };
+        let place = |first_line, last_line| LineSpan { first_line, last_line };
         assert_eq!(of("a\nb\nc\nd", &[0..1, 2..4, 4..7]), [place(1, 1), place(2, 2), place(3, 4)]);
         assert_eq!(of("a\na\na\n", &[0..4, 2..6]), [place(1, 2), place(2, 3)]);
     }

@@ -1,10 +1,10 @@
-//! Replacing against a naive model, and what holds for every text.
+//! Property tests: replacing compared with a naive model, and invariants for every text.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Starts of `old` in `text`, overlapping ones included.
+/// Returns the starts of `old` in `text`, including overlaps.
 fn occurrences(text: &str, old: &str) -> Vec<usize> {
     text.char_indices()
         .map(|(at, _)| at)
@@ -17,7 +17,7 @@ fn text() -> impl Strategy<Value = String> {
         .prop_map(|parts| parts.concat())
 }
 
-/// A text and a part of it, or something that may not be in it.
+/// Generates a text and a part of it, or a text and one that may not be in it.
 fn text_and_old() -> impl Strategy<Value = (String, String)> {
     let part = (text(), any::<prop::sample::Index>(), any::<prop::sample::Index>()).prop_map(
         |(text, from, len)| {
@@ -44,8 +44,9 @@ fn new_text_is_literal() {
 }
 
 #[test]
-fn an_exact_text_at_several_places_is_never_looked_for_leniently() {
-    // Alone on an indented line and within another: a lenient search would have chosen the first.
+fn an_exact_text_at_several_places_is_never_matched_leniently() {
+    // One match is a whole line and the other a part of a line: a lenient search would choose the
+    // first.
     let text = "    foo()\nx = foo()\n";
     let mismatch = replace(text, "foo()", "bar()", false).expect_err("two places");
     assert!(
@@ -64,13 +65,13 @@ fn the_endings_of_the_file_are_kept() {
 }
 
 #[test]
-fn what_changes_nothing_is_told() {
+fn a_replacement_without_change_is_refused() {
     assert_eq!(replace("a", "", "b", true), Err(Mismatch::Empty));
     assert_eq!(replace("a\r\nb", "a\r\nb", "a\nb", true), Err(Mismatch::Same));
 }
 
 #[test]
-fn overlapping_places_are_ambiguous_and_all_takes_those_apart() {
+fn overlapping_places_are_ambiguous_and_all_replaces_separate_ones() {
     let mismatch = replace("}\n}\n}\n", "}\n}\n", "x", false).expect_err("two places");
     assert!(matches!(mismatch, Mismatch::Ambiguous { .. }), "{mismatch:?}");
     check("aaaaa", "aa", "b", true, "bba");
@@ -111,11 +112,11 @@ proptest! {
     }
 
     #[test]
-    fn outside_the_place_every_byte_stays((text, old) in text_and_old()) {
-        // The mark tells which bytes are new, whatever leniency found the place.
+    fn bytes_outside_the_place_are_kept((text, old) in text_and_old()) {
+        // The marker shows which bytes are new.
         if let Ok(replaced) = replace(&text, &old, "§", false) {
             let (before, after) = replaced.text.split_once('§').expect("the new text");
-            // The indentation before it is new too when it is that of the place.
+            // The indentation before it may be new as well.
             let indented = replaced.leniency == Some(Leniency::Indentation);
             let before = if indented { before.trim_end_matches([' ', '\t']) } else { before };
             let place = replaced.places[0];
@@ -130,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn a_retry_does_what_was_asked_for_at_the_first_place((text, old) in text_and_old(), new in "[ab]{0,3}") {
+    fn a_retry_makes_the_requested_change_at_the_first_place((text, old) in text_and_old(), new in "[ab]{0,3}") {
         let mismatch = replace(&text, &old, &new, false);
         if let Err(Mismatch::Ambiguous { leniency, retry: Some(retry), .. }) = mismatch {
             let replaced = replace(&text, &retry.old_string, &retry.new_string, false).expect("the retry works");
@@ -145,7 +146,7 @@ proptest! {
     #[test]
     fn no_text_panics(text in any::<String>(), old in any::<String>(), new in any::<String>(), all: bool) {
         if let Err(mismatch) = replace(&text, &old, &new, all) {
-            mismatch.words(&text);
+            mismatch.message_and_hint(&text);
         }
     }
 
@@ -157,7 +158,7 @@ proptest! {
         all: bool,
     ) {
         if let Err(mismatch) = replace(&text, &old, &new, all) {
-            mismatch.words("a.rs");
+            mismatch.message_and_hint("a.rs");
         }
     }
 }

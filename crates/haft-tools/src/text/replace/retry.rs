@@ -1,16 +1,16 @@
-//! Strings with which a failed replacement would succeed, made from the file's own text.
+//! Strings from the file's own text with which a failed replacement would succeed.
 
-use super::lenient::{Found, Search};
+use super::lenient::{LenientMatch, TextSearch};
 use super::{Closest, Retry, lines, with_line_feeds};
 
-/// Above this the hint would be longer than what it saves.
-const LONGEST: usize = 2_000;
+/// Maximum size of the strings; above this the hint would cost more than it saves.
+const MAX_RETRY_BYTES: usize = 2_000;
 
-/// A place less alike than this may be another one than was meant.
-const ALIKE_ENOUGH: f64 = 0.8;
+/// Minimum similarity of a place; below this another place may be meant.
+const MIN_SIMILARITY: f64 = 0.8;
 
-/// The first place, with its whole lines or a line around it, if that makes it the only one.
-pub(super) fn at_first_place(search: &Search<'_>, found: &Found<'_>) -> Option<Retry> {
+/// Returns the first match with its whole lines or a line around it, if that makes it unique.
+pub(super) fn at_first_place(search: &TextSearch<'_>, found: &LenientMatch<'_>) -> Option<Retry> {
     let text = search.text;
     let place = found.ranges.first()?.clone();
     let ends_line = text.get(place.clone())?.ends_with('\n');
@@ -28,7 +28,7 @@ pub(super) fn at_first_place(search: &Search<'_>, found: &Found<'_>) -> Option<R
         let behind = with_line_feeds(text.get(place.end..range.end)?);
         let old_string = with_line_feeds(text.get(range)?).into_owned();
         let new_string = format!("{before}{}{behind}", found.new.at(0));
-        sound(search, Retry { old_string, new_string })
+        checked(search, Retry { old_string, new_string })
     })
 }
 
@@ -36,33 +36,37 @@ fn line_start(text: &str, position: usize) -> usize {
     text.get(..position).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1)
 }
 
-/// Where the line at `position` ends, before its ending.
+/// Returns where the line at `position` ends, before its ending.
 fn line_end(text: &str, position: usize) -> usize {
     let rest = text.get(position..).unwrap_or_default();
     let Some((line, _)) = rest.split_once('\n') else { return text.len() };
     position + line.strip_suffix('\r').unwrap_or(line).len()
 }
 
-/// The text of the closest place, if it is so close that what is to be replaced is plain.
-pub(super) fn at_closest(search: &Search<'_>, closest: &Closest) -> Option<Retry> {
+/// Returns the text of the closest place, if it is so similar that it is certainly meant.
+pub(super) fn at_closest(search: &TextSearch<'_>, closest: &Closest) -> Option<Retry> {
     let lines = lines::lines(search.text);
     let mut range =
         lines::span(&lines, closest.first_line - 1..closest.last_line, search.old.ends_with('\n'));
     let there = search.text.get(range.clone())?;
     let (indent, _) = lines::split_indent(there);
-    if closest.likeness < ALIKE_ENOUGH || there.len() > LONGEST || !same_ends(search.old, there) {
+    if closest.similarity < MIN_SIMILARITY
+        || there.len() > MAX_RETRY_BYTES
+        || !same_ends(search.old, there)
+    {
         return None;
     }
-    // An old text that begins in the middle of a line goes with a new one that does.
+    // If the old text begins inside a line, so does the new one.
     if lines::split_indent(search.old).0.is_empty() {
         range.start += indent.len();
     }
     let old_string = with_line_feeds(search.text.get(range)?).into_owned();
-    sound(search, Retry { old_string, new_string: search.new.to_owned() })
+    checked(search, Retry { old_string, new_string: search.new.to_owned() })
 }
 
-/// Whether both begin and end with the same sign: otherwise the place may hold more of its line than was asked for, and
-/// the new text would not bring it back. The same goes for blank lines around the old text, which the place has not.
+/// Returns true if both texts begin and end with the same character. Otherwise the place may have
+/// more of its line than the old text, which the new text would remove. For the same reason the old
+/// text must have no blank lines around it.
 fn same_ends(old: &str, there: &str) -> bool {
     let old_lines: Vec<&str> = old.strip_suffix('\n').unwrap_or(old).split('\n').collect();
     let (old, there) = (old.trim(), there.trim());
@@ -71,9 +75,9 @@ fn same_ends(old: &str, there: &str) -> bool {
         && old.chars().last() == there.chars().last()
 }
 
-/// Only strings that are short, differ and are at one place are worth giving.
-fn sound(search: &Search<'_>, retry: Retry) -> Option<Retry> {
-    let short = retry.old_string.len() + retry.new_string.len() <= LONGEST;
+/// Returns the retry if its strings are short, differ and match once.
+fn checked(search: &TextSearch<'_>, retry: Retry) -> Option<Retry> {
+    let short = retry.old_string.len() + retry.new_string.len() <= MAX_RETRY_BYTES;
     let differs = retry.old_string != retry.new_string;
     (short && differs && search.folded.find(&retry.old_string).len() == 1).then_some(retry)
 }
@@ -94,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_several_places_is_told_apart_by_its_line_or_a_neighbour() {
+    fn the_first_of_several_places_is_extended_by_its_line_or_a_neighbour() {
         check("x = f()\ny = f()\n", "f()", "g()", Some(("x = f()", "x = g()")));
         check("a\nf()\nb\nf()\n", "f()", "g()", Some(("a\nf()", "a\ng()")));
         check("f()\r\na\r\nf()\r\nb\r\n", "f()", "g()", Some(("f()\na", "g()\na")));
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_close_place_is_given_as_it_is() {
+    fn a_close_place_is_returned_unchanged() {
         let text = "fn main() {\n    let total = count + 1;\n    print(total);\n}\n";
         let old = "let total = count + 2;\n    print(total);";
         let there = "let total = count + 1;\n    print(total);";
@@ -111,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_holds_more_of_its_line_is_not_given() {
+    fn a_place_with_more_of_its_line_is_not_returned() {
         check("    let total = count + 1; // all\n", "let total = count + 2;", "done();", None);
     }
 }

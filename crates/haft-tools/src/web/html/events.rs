@@ -1,13 +1,13 @@
-//! What html5gum finds on a page, handed to the builder of the tree.
+//! Passes html5gum's events to the builder of the tree.
 
 use html5gum::{
     Emitter, ForwardingEmitter, Span, State, Tokenizer,
     emitters::callback::{Callback, CallbackEmitter, CallbackEvent},
 };
 
-use super::{Attribute, Builder, MOST_ATTRIBUTES, tag::Tag};
+use super::{Attribute, HtmlBuilder, MAX_ATTRIBUTES, tag::Tag};
 
-/// The attributes that somebody may ask for; the others are passed over.
+/// The attributes that other modules read; all others are dropped.
 const KEPT: [&str; 32] = [
     "alt",
     "aria-hidden",
@@ -43,19 +43,20 @@ const KEPT: [&str; 32] = [
     "width",
 ];
 
-/// Reads all of a page.
-pub(super) fn read(html: &str, builder: &mut Builder) {
-    let reader = Reader { builder, open: None, is_kept: false, is_skipped: false };
-    let mut tokenizer = Tokenizer::new_with_emitter(html, Events(CallbackEmitter::new(reader)));
+/// Parses a page into the builder.
+pub(super) fn read(html: &str, builder: &mut HtmlBuilder) {
+    let handler = EventHandler { builder, open: None, is_kept: false, is_skipped: false };
+    let emitter = HtmlEmitter(CallbackEmitter::new(handler));
+    let mut tokenizer = Tokenizer::new_with_emitter(html, emitter);
     while let Some(Ok(state)) = tokenizer.next() {
         tokenizer.set_state(state);
     }
 }
 
-/// html5gum's events without its errors. A CDATA section is text wherever it stands.
-struct Events<F: Callback<State, ()>>(CallbackEmitter<F, State>);
+/// An emitter without html5gum's errors. It treats a CDATA section as text everywhere.
+struct HtmlEmitter<F: Callback<State, ()>>(CallbackEmitter<F, State>);
 
-impl<F: Callback<State, ()>> ForwardingEmitter for Events<F> {
+impl<F: Callback<State, ()>> ForwardingEmitter for HtmlEmitter<F> {
     type Token = State;
 
     fn inner(&mut self) -> &mut impl Emitter<Token = State> {
@@ -71,18 +72,18 @@ impl<F: Callback<State, ()>> ForwardingEmitter for Events<F> {
     }
 }
 
-struct Reader<'a> {
-    builder: &'a mut Builder,
-    /// The start tag that is being read, and where its attributes begin.
+struct EventHandler<'a> {
+    builder: &'a mut HtmlBuilder,
+    /// The start tag being parsed, and the index of its first attribute.
     open: Option<(Tag, u32)>,
-    /// The value that comes next belongs to the last attribute.
+    /// True if the last attribute is kept, so the next value belongs to it.
     is_kept: bool,
-    /// The text that comes next is a script or a style.
+    /// True inside a script or a style, whose text is dropped.
     is_skipped: bool,
 }
 
-impl Callback<State, ()> for Reader<'_> {
-    /// Returns the state that the tokenizer goes on in, if what follows a start tag is no HTML.
+impl Callback<State, ()> for EventHandler<'_> {
+    /// Returns the next state of the tokenizer when the content of an element is not HTML.
     fn handle_event(&mut self, event: CallbackEvent<'_>, _: Span<()>) -> Option<State> {
         match event {
             CallbackEvent::OpenStartTag { name } => self.open = Some((named(name), self.count())),
@@ -116,7 +117,7 @@ impl Callback<State, ()> for Reader<'_> {
     }
 }
 
-impl Reader<'_> {
+impl EventHandler<'_> {
     fn count(&self) -> u32 {
         u32::try_from(self.builder.page.attributes.len()).unwrap_or(u32::MAX)
     }
@@ -124,8 +125,8 @@ impl Reader<'_> {
     fn attribute(&mut self, name: &[u8]) {
         let known = KEPT.iter().find(|known| known.as_bytes() == name);
         let has_room =
-            self.builder.page.attributes.len() < MOST_ATTRIBUTES && !self.builder.is_full();
-        // An end tag may have attributes as well; they belong to nothing.
+            self.builder.page.attributes.len() < MAX_ATTRIBUTES && !self.builder.is_full();
+        // Attributes of an end tag have no meaning.
         let known = known.filter(|_| has_room && self.open.is_some());
         self.is_kept = known.is_some();
         if let Some(name) = known {
@@ -134,12 +135,12 @@ impl Reader<'_> {
     }
 }
 
-/// `name` is in lower case.
+/// Returns the tag of a name in lower case.
 fn named(name: &[u8]) -> Tag {
     std::str::from_utf8(name).map_or(Tag::Other, Tag::named)
 }
 
-/// For elements whose inside is no HTML.
+/// Returns the tokenizer state for elements whose content is not HTML.
 fn state_inside(tag: Tag) -> Option<State> {
     match tag {
         Tag::Script => Some(State::ScriptData),

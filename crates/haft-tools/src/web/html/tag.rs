@@ -1,17 +1,17 @@
-//! The elements that make a difference to how a page reads.
+//! The HTML elements that affect how a page is read.
 
 macro_rules! tags {
     ($($tag:ident $name:literal,)*) => {
-        /// An element by its name.
+        /// An HTML element.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Tag {
             $($tag,)*
-            /// Any other one: what is in it counts, not what it is.
+            /// Any other element; only its content matters.
             Other,
         }
 
         impl Tag {
-            /// By its name in lower case.
+            /// Returns the tag of a name in lower case.
             pub(crate) fn named(name: &str) -> Self {
                 match name {
                     $($name => Self::$tag,)*
@@ -41,7 +41,7 @@ tags! {
 }
 
 impl Tag {
-    /// It has nothing in it and no end.
+    /// Returns true if the element has no content and no end tag.
     pub(crate) fn is_void(self) -> bool {
         use Tag::{
             Area, Base, Br, Col, Embed, Frame, Hr, Img, Input, Link, Meta, Param, Source, Track,
@@ -66,7 +66,7 @@ impl Tag {
         )
     }
 
-    /// It stands for itself between others, not in a line.
+    /// Returns true if the element is a block, not part of a line.
     pub(crate) fn is_block(self) -> bool {
         use Tag::{
             Address, Article, Aside, Blockquote, Body, Caption, Center, Dd, Details, Dialog, Dir,
@@ -125,7 +125,7 @@ impl Tag {
             )
     }
 
-    /// It changes how letters look, and is often ended in the wrong order.
+    /// Returns true for formatting elements, which authors often close in the wrong order.
     pub(crate) fn is_formatting(self) -> bool {
         use Tag::{
             A, B, Cite, Code, Del, Em, Font, I, Ins, Kbd, Mark, S, Samp, Small, Span, Strike,
@@ -157,7 +157,7 @@ impl Tag {
         )
     }
 
-    /// Only these end a cell of a table.
+    /// Returns true for table elements; only their end tags end a table cell.
     pub(crate) fn is_of_tables(self) -> bool {
         matches!(
             self,
@@ -172,7 +172,7 @@ impl Tag {
         )
     }
 
-    /// How deep a heading it is.
+    /// Returns the level of a heading.
     pub(crate) fn heading(self) -> Option<usize> {
         match self {
             Self::H1 => Some(1),

@@ -1,21 +1,21 @@
-//! What stands in a line: words, links, pictures, code, emphasis.
+//! Inline content: words, links, images, code, emphasis.
 
 use super::{
-    super::html::{Id, Kind, Tag},
-    LONGEST_ADDRESS, Writer, one_line,
+    super::html::{NodeId, NodeKind, Tag},
+    MAX_ADDRESS_BYTES, PageWriter, one_line,
 };
 
-/// Signs that lead to the heading they stand in.
+/// Texts of links that point to their own heading.
 const ANCHORS: [&str; 6] = ["#", "\u{b6}", "\u{a7}", "\u{1f517}", "link", "permalink"];
 
-impl Writer<'_> {
-    /// Everything below a node as one line. Blocks in it are no blocks here.
-    pub(super) fn inlines(&self, top: Id, line: &mut String) {
+impl PageWriter<'_> {
+    /// Writes all descendants of a node as one line; blocks become line breaks.
+    pub(super) fn inlines(&self, top: NodeId, line: &mut String) {
         for child in self.page.children(top) {
             match self.page.kind(child) {
-                Kind::Text(text) => self.words(text, line),
-                Kind::Element(tag) if self.is_left_out(child, tag) => {}
-                Kind::Element(tag) => {
+                NodeKind::Text(text) => self.words(text, line),
+                NodeKind::Element(tag) if self.is_left_out(child, tag) => {}
+                NodeKind::Element(tag) => {
                     if tag.is_block() {
                         self.line_break(line);
                     }
@@ -28,11 +28,11 @@ impl Writer<'_> {
         }
     }
 
-    /// Text with its gaps made one space each.
+    /// Writes text with its white space collapsed.
     pub(super) fn words(&self, text: &str, line: &mut String) {
         let mut rest = text;
         while !rest.is_empty() {
-            // Only these are gaps in HTML; every other space stands for itself.
+            // Only these bytes are white space in HTML; other spaces are kept.
             let is_gap = |byte: u8| byte.is_ascii_whitespace();
             let word_end = rest.bytes().position(is_gap).unwrap_or(rest.len());
             let (word, after) = rest.split_at(word_end);
@@ -51,7 +51,7 @@ impl Writer<'_> {
         }
     }
 
-    pub(super) fn inline(&self, id: Id, tag: Tag, line: &mut String) {
+    pub(super) fn inline(&self, id: NodeId, tag: Tag, line: &mut String) {
         match tag {
             Tag::Br => line.push_str(self.hard_break()),
             Tag::Img => self.picture(id, line),
@@ -85,7 +85,7 @@ impl Writer<'_> {
         if self.is_plain() { "\n" } else { "\\\n" }
     }
 
-    /// Where a block begins or ends in what has to be a line.
+    /// Writes a line break where a block begins or ends inside a line.
     fn line_break(&self, line: &mut String) {
         let written = line.trim_end_matches(' ').len();
         line.truncate(written);
@@ -94,11 +94,11 @@ impl Writer<'_> {
         }
     }
 
-    fn marked(&self, mark: &str, id: Id, line: &mut String) {
+    fn marked(&self, mark: &str, id: NodeId, line: &mut String) {
         let mut inner = String::new();
         self.inlines(id, &mut inner);
         let text = inner.trim();
-        // Nothing inside, already so, or more than one line: then the marks would only be in the way.
+        // Without text, with the same mark inside, or over several lines, marks would be wrong.
         if self.is_plain() || text.is_empty() || text.contains(mark) || text.contains("\\\n") {
             line.push_str(&inner);
             return;
@@ -106,7 +106,7 @@ impl Writer<'_> {
         if inner.starts_with(' ') {
             gap(line);
         }
-        // Two marks that meet would become another one.
+        // Two adjacent marks would form another one.
         if line.ends_with('*') && mark.starts_with('*') && !line.ends_with("\\*") {
             line.push_str(text);
         } else {
@@ -117,7 +117,7 @@ impl Writer<'_> {
         }
     }
 
-    fn raised(&self, id: Id, tag: Tag, line: &mut String) {
+    fn raised(&self, id: NodeId, tag: Tag, line: &mut String) {
         let mut inner = String::new();
         self.inlines(id, &mut inner);
         let name = if tag == Tag::Sup { "sup" } else { "sub" };
@@ -131,7 +131,7 @@ impl Writer<'_> {
         }
     }
 
-    fn code_in_line(&self, id: Id, line: &mut String) {
+    fn code_in_line(&self, id: NodeId, line: &mut String) {
         let text = one_line(&self.page.text(id));
         if self.is_plain() {
             line.push_str(&text);
@@ -143,7 +143,7 @@ impl Writer<'_> {
         }
     }
 
-    fn link(&self, id: Id, line: &mut String) {
+    fn link(&self, id: NodeId, line: &mut String) {
         let mut inner = String::new();
         self.inlines(id, &mut inner);
         let text = one_line(&inner.replace("\\\n", " "));
@@ -163,7 +163,7 @@ impl Writer<'_> {
         }
     }
 
-    fn picture(&self, id: Id, line: &mut String) {
+    fn picture(&self, id: NodeId, line: &mut String) {
         let has = |name: &str| self.page.attribute(id, name).map(str::trim).unwrap_or_default();
         let alt = one_line(has("alt"));
         let is_speck = |name: &str| matches!(has(name), "0" | "1" | "0px" | "1px");
@@ -180,10 +180,11 @@ impl Writer<'_> {
         }
     }
 
-    /// What lies elsewhere and is shown in the page.
-    pub(super) fn embedded(&self, id: Id, what: &str, line: &mut String) {
-        let has =
-            |id: Id, name: &str| self.page.attribute(id, name).filter(|value| !value.is_empty());
+    /// Writes a link to embedded content.
+    pub(super) fn embedded(&self, id: NodeId, what: &str, line: &mut String) {
+        let has = |id: NodeId, name: &str| {
+            self.page.attribute(id, name).filter(|value| !value.is_empty())
+        };
         let sources =
             self.page.children(id).filter(|child| self.page.tag(*child) == Some(Tag::Source));
         let source = [id].into_iter().chain(sources).find_map(|id| has(id, "src"));
@@ -198,9 +199,9 @@ impl Writer<'_> {
         gap(line);
     }
 
-    /// A formula in the words of TeX, if the page has those.
-    fn formula(&self, id: Id, line: &mut String) {
-        let is_tex = |child: &Id| {
+    /// Writes a formula as TeX if the page has it.
+    fn formula(&self, id: NodeId, line: &mut String) {
+        let is_tex = |child: &NodeId| {
             self.page.attribute(*child, "encoding").is_some_and(|it| it.contains("tex"))
         };
         match self.page.below(id).find(is_tex) {
@@ -209,21 +210,22 @@ impl Writer<'_> {
         }
     }
 
-    fn field(&self, id: Id, line: &mut String) {
+    fn field(&self, id: NodeId, line: &mut String) {
         if self.page.attribute(id, "type") == Some("checkbox") {
             let is_checked = self.page.attribute(id, "checked").is_some();
             line.push_str(if is_checked { "[x] " } else { "[ ] " });
         }
     }
 
-    /// An address as it can be used from elsewhere. What is none, or leads nowhere else, is none.
+    /// Returns an absolute address. `None` for an invalid or useless one, or when the budget for
+    /// addresses is used up.
     pub(super) fn whole(&self, href: &str) -> Option<String> {
         if href.is_empty() || href.starts_with('#') {
             return None;
         }
-        // A page that names a long place once may lead there a hundred thousand times.
+        // A page with a long base address may link to it a hundred thousand times.
         let cost = self.base.as_str().len() + href.len();
-        if cost > 2 * LONGEST_ADDRESS {
+        if cost > 2 * MAX_ADDRESS_BYTES {
             return None;
         }
         let left = self.addresses_left.get().checked_sub(cost)?;
@@ -238,7 +240,7 @@ impl Writer<'_> {
     }
 }
 
-/// One space, unless there is one or the line begins here.
+/// Adds a space, unless the line is empty or has one.
 pub(super) fn gap(line: &mut String) {
     if !line.is_empty() && !line.ends_with([' ', '\n']) {
         line.push(' ');
@@ -246,7 +248,7 @@ pub(super) fn gap(line: &mut String) {
 }
 
 fn bracketed(text: &str) -> String {
-    // A picture in a link keeps its brackets.
+    // An image in a link keeps its brackets.
     if text.contains("](") { text.to_owned() } else { text.replace('[', "\\[").replace(']', "\\]") }
 }
 
@@ -258,7 +260,8 @@ fn plain_space(c: char) -> char {
     if c == '\u{a0}' { ' ' } else { c }
 }
 
-/// Whether a word can be copied as it is: it has no letter that may be a mark, or begin one that is not seen.
+/// Returns true if a word can be copied unchanged: no byte of it can be markup or begin an
+/// invisible character.
 fn is_harmless(word: &str) -> bool {
     let may_matter = |byte: u8| {
         matches!(byte, b'*' | b'`' | b'_' | b'<' | b'\\' | 0..=0x1f | 0x7f | 0xc2 | 0xe2 | 0xef)
@@ -266,7 +269,7 @@ fn is_harmless(word: &str) -> bool {
     !word.bytes().any(may_matter)
 }
 
-/// A word in which nothing is taken for a mark.
+/// Writes a word with markup characters escaped.
 fn escape(word: &str, line: &mut String) {
     let mut before = line.chars().next_back().unwrap_or(' ');
     let mut letters = word.chars().peekable();
@@ -290,7 +293,7 @@ fn escape(word: &str, line: &mut String) {
     }
 }
 
-/// Lines that would be taken for headings, lists, quotations or rules.
+/// Escapes lines that would be read as headings, lists, quotations or rules.
 pub(super) fn guarded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (number, line) in text.split('\n').enumerate() {

@@ -1,18 +1,18 @@
-//! Lists and definitions.
+//! Lists and definition lists.
 
 use super::{
-    super::html::{Id, Kind, Tag},
-    Writer,
+    super::html::{NodeId, NodeKind, Tag},
+    PageWriter,
 };
 
-impl Writer<'_> {
-    pub(super) fn list(&mut self, id: Id, tag: Tag) {
+impl PageWriter<'_> {
+    pub(super) fn list(&mut self, id: NodeId, tag: Tag) {
         let start =
             self.page.attribute(id, "start").and_then(|start| start.trim().parse::<i64>().ok());
         let mut number = start.unwrap_or(1).max(0);
         let is_nested = self.out.margins.iter().any(|margin| margin.is_begun) && self.is_tight;
         let mut is_tight = is_nested;
-        let children: Vec<Id> = self.page.children(id).collect();
+        let children: Vec<NodeId> = self.page.children(id).collect();
         for child in children {
             match self.page.tag(child) {
                 Some(Tag::Li) => {
@@ -27,7 +27,7 @@ impl Writer<'_> {
                         is_tight = true;
                     }
                 }
-                // A list in a list without an item around it belongs to the item before.
+                // A list directly in a list belongs to the item before it.
                 Some(inner @ (Tag::Ul | Tag::Ol | Tag::Menu)) => {
                     self.out.within("  ", "  ");
                     self.is_tight = is_tight;
@@ -40,8 +40,8 @@ impl Writer<'_> {
         self.is_tight = false;
     }
 
-    /// Whether there was anything in it.
-    fn item(&mut self, id: Id, mark: &str, is_tight: bool) -> bool {
+    /// Writes a list item. Returns false if it was empty.
+    fn item(&mut self, id: NodeId, mark: &str, is_tight: bool) -> bool {
         if self.is_left_out(id, Tag::Li) {
             return false;
         }
@@ -59,10 +59,10 @@ impl Writer<'_> {
         is_written
     }
 
-    /// A list that follows the words of its item stands close to them.
-    fn blocks_of_item(&mut self, id: Id) {
+    /// Writes the blocks of an item. A nested list follows the text without a blank line.
+    fn blocks_of_item(&mut self, id: NodeId) {
         let mut line = String::new();
-        let children: Vec<Id> = self.page.children(id).collect();
+        let children: Vec<NodeId> = self.page.children(id).collect();
         for child in children {
             match self.page.tag(child) {
                 Some(tag) if self.is_left_out(child, tag) => {}
@@ -77,7 +77,7 @@ impl Writer<'_> {
                 }
                 Some(tag) => self.inline(child, tag, &mut line),
                 None => {
-                    if let Kind::Text(text) = self.page.kind(child) {
+                    if let NodeKind::Text(text) = self.page.kind(child) {
                         self.words(text, &mut line);
                     }
                 }
@@ -86,9 +86,9 @@ impl Writer<'_> {
         self.paragraph(&mut line);
     }
 
-    /// Terms, and below each what it means, as `: …`.
-    pub(super) fn definitions(&mut self, id: Id) {
-        let children: Vec<Id> = self.page.children(id).collect();
+    /// Writes terms, each followed by its definitions as `: …`.
+    pub(super) fn definitions(&mut self, id: NodeId) {
+        let children: Vec<NodeId> = self.page.children(id).collect();
         for child in children {
             match self.page.tag(child) {
                 Some(Tag::Dt) => {
@@ -102,7 +102,7 @@ impl Writer<'_> {
                     self.is_tight = false;
                     self.out.leave();
                 }
-                // Pairs may stand in a `div`.
+                // A `div` may group pairs.
                 Some(Tag::Div) => self.definitions(child),
                 _ => self.stray(child),
             }

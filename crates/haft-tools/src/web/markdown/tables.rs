@@ -1,22 +1,22 @@
-//! Tables: those of data as rows and columns, those that only arrange things as what is in them.
+//! Tables: data tables as rows and columns, layout tables as their content.
 
 use super::{
-    super::html::{Id, Tag},
-    Writer, is_line_number, one_line,
+    super::html::{NodeId, Tag},
+    PageWriter, is_line_number, one_line,
 };
 
-/// More columns than this are no table that anybody reads.
-const MOST_COLUMNS: usize = 60;
+/// Maximum number of columns; a wider table is written as its content.
+const MAX_COLUMNS: usize = 60;
 
-struct Cell {
-    id: Id,
+struct TableCell {
+    id: NodeId,
     is_head: bool,
     columns: usize,
     rows: usize,
 }
 
-impl Writer<'_> {
-    pub(super) fn table(&mut self, id: Id) {
+impl PageWriter<'_> {
+    pub(super) fn table(&mut self, id: NodeId) {
         self.strays(id);
         let rows = self.rows(id);
         if !self.is_data(id, &rows) {
@@ -27,16 +27,16 @@ impl Writer<'_> {
         if let Some(caption) = caption {
             self.emphasised(caption);
         }
-        let is_head = |row: &Id| self.cells(*row).iter().all(|cell| cell.is_head);
+        let is_head = |row: &NodeId| self.cells(*row).iter().all(|cell| cell.is_head);
         let has_head = rows.first().is_some_and(is_head) || self.has_head_section(id);
         self.is_tight = false;
         let text = self.written(&rows, has_head && !self.is_plain());
         self.out.block(&text, false);
     }
 
-    /// What is in no cell stands before the table, as browsers show it.
-    fn strays(&mut self, id: Id) {
-        let children: Vec<Id> = self.page.children(id).collect();
+    /// Writes content outside of cells before the table, as browsers show it.
+    fn strays(&mut self, id: NodeId) {
+        let children: Vec<NodeId> = self.page.children(id).collect();
         for child in children {
             match self.page.tag(child) {
                 Some(Tag::Tr | Tag::Thead | Tag::Tbody | Tag::Tfoot) => self.strays(child),
@@ -46,13 +46,13 @@ impl Writer<'_> {
         }
     }
 
-    fn has_head_section(&self, id: Id) -> bool {
+    fn has_head_section(&self, id: NodeId) -> bool {
         let mut sections = self.page.children(id).filter_map(|child| self.page.tag(child));
         sections.any(|tag| tag == Tag::Thead)
     }
 
-    /// The rows that have cells, without those of tables inside.
-    fn rows(&self, id: Id) -> Vec<Id> {
+    /// Returns the rows with cells, without those of nested tables.
+    fn rows(&self, id: NodeId) -> Vec<NodeId> {
         let mut rows = Vec::new();
         for child in self.page.children(id) {
             match self.page.tag(child) {
@@ -65,25 +65,25 @@ impl Writer<'_> {
         rows
     }
 
-    fn cells(&self, row: Id) -> Vec<Cell> {
-        let number = |id: Id, name: &str| {
+    fn cells(&self, row: NodeId) -> Vec<TableCell> {
+        let number = |id: NodeId, name: &str| {
             let written = self.page.attribute(id, name).and_then(|text| text.trim().parse().ok());
-            written.unwrap_or(1_usize).clamp(1, MOST_COLUMNS)
+            written.unwrap_or(1_usize).clamp(1, MAX_COLUMNS)
         };
         let cells = self.page.children(row).filter_map(|id| {
             let tag = self.page.tag(id).filter(|tag| matches!(tag, Tag::Td | Tag::Th))?;
             let (columns, rows) = (number(id, "colspan"), number(id, "rowspan"));
-            Some(Cell { id, is_head: tag == Tag::Th, columns, rows })
+            Some(TableCell { id, is_head: tag == Tag::Th, columns, rows })
         });
         cells.collect()
     }
 
-    /// Rows of cells that hold words, rather than a way to put things side by side.
-    fn is_data(&self, id: Id, rows: &[Id]) -> bool {
+    /// Returns true for a data table, false for a layout table.
+    fn is_data(&self, id: NodeId, rows: &[NodeId]) -> bool {
         let columns = rows.iter().map(|row| self.cells(*row).len()).max().unwrap_or(0);
         let has_head = rows.iter().flat_map(|row| self.cells(*row)).any(|cell| cell.is_head);
         let is_said = matches!(self.page.attribute(id, "role"), Some("presentation" | "none"));
-        let holds_blocks = |cell: Cell| {
+        let holds_blocks = |cell: TableCell| {
             self.page.below(cell.id).any(|inner| {
                 self.page.tag(inner).is_some_and(|tag| {
                     matches!(tag, Tag::Table | Tag::Pre | Tag::Blockquote | Tag::Form)
@@ -92,14 +92,14 @@ impl Writer<'_> {
             })
         };
         let is_wide = columns >= 2 && rows.len() >= 2;
-        let is_readable = columns <= MOST_COLUMNS;
+        let is_readable = columns <= MAX_COLUMNS;
         is_readable
             && !is_said
             && (has_head || is_wide)
             && !rows.iter().flat_map(|row| self.cells(*row)).any(holds_blocks)
     }
 
-    fn arranged(&mut self, rows: &[Id]) {
+    fn arranged(&mut self, rows: &[NodeId]) {
         for row in rows {
             for cell in self.cells(*row) {
                 if !is_line_number(self.page, cell.id) {
@@ -110,10 +110,10 @@ impl Writer<'_> {
         }
     }
 
-    /// Row by row, so that a table of a hundred thousand takes no more than its text. Only the head is filled up to the
-    /// widest row; a shorter row is whole as it is.
-    fn written(&self, rows: &[Id], has_head: bool) -> String {
-        let mut taken = vec![0_usize; MOST_COLUMNS];
+    /// Writes a data table row by row, so that a table of a hundred thousand rows takes no more
+    /// memory than its text. Only the head is padded to the widest row.
+    fn written(&self, rows: &[NodeId], has_head: bool) -> String {
+        let mut taken = vec![0_usize; MAX_COLUMNS];
         let (mut head, mut body, mut width) = (Vec::new(), String::new(), 0);
         for (number, row) in rows.iter().enumerate() {
             let line = self.line(*row, &mut taken);
@@ -137,9 +137,9 @@ impl Writer<'_> {
         format!("{}\n|{}\n{body}", piped(&head), " --- |".repeat(width))
     }
 
-    /// The words of every cell at its place; a cell over several rows or columns stands in its first. `taken` is how many
-    /// more rows each column is taken.
-    fn line(&self, row: Id, taken: &mut [usize]) -> Vec<String> {
+    /// Returns the text of every cell of a row. The text of a cell that spans rows or columns is in
+    /// the first of them. `taken` counts for each column how many more rows a cell above spans.
+    fn line(&self, row: NodeId, taken: &mut [usize]) -> Vec<String> {
         let mut line: Vec<String> = Vec::new();
         for cell in self.cells(row) {
             while taken.get(line.len()).is_some_and(|left| *left > 0) {
@@ -153,14 +153,14 @@ impl Writer<'_> {
             }
         }
         taken.iter_mut().for_each(|left| *left = left.saturating_sub(1));
-        line.truncate(MOST_COLUMNS);
-        // What is empty at the end need not be written.
+        line.truncate(MAX_COLUMNS);
+        // Empty cells at the end are left out.
         let length = line.iter().rposition(|cell| !cell.is_empty()).map_or(1, |last| last + 1);
         line.truncate(length);
         line
     }
 
-    fn cell(&self, id: Id) -> String {
+    fn cell(&self, id: NodeId) -> String {
         let mut text = String::new();
         self.inlines(id, &mut text);
         let pieces = text

@@ -1,4 +1,4 @@
-//! The list that stays up to date: events wake it, keys decide. What is shown and what keys mean is in `view`.
+//! The live list: events refresh it, keys decide. Its text and its keys are in `view`.
 
 mod view;
 
@@ -13,7 +13,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use self::view::{View, Wish};
+use self::view::{KeyAction, View};
 use super::Desk;
 use crate::{
     report,
@@ -21,10 +21,10 @@ use crate::{
     terminal::{Label, Screen, Tty},
 };
 
-/// How often ages are drawn anew, and it is seen who is gone.
-const TICK: Duration = Duration::from_secs(1);
+/// How often ages are drawn again, and processes that have ended are noticed.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why the screen is given back.
+/// Why the view ends.
 enum End {
     Quit,
     /// A call has to run here.
@@ -48,7 +48,7 @@ impl Desk<'_> {
         view.refresh(self.inbox.entries().await?);
         let mut screen = Screen::take()?;
         let mut news = self.feed.subscribe(newest);
-        let mut ticks = interval(TICK);
+        let mut ticks = interval(REFRESH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut signals = Signals::new()?;
         loop {
@@ -56,28 +56,30 @@ impl Desk<'_> {
                 return Ok(End::Run(Box::new(standing)));
             }
             screen.draw(&view.lines(screen.size(), Zoned::now().timestamp()));
-            let wish = tokio::select! {
-                key = screen.key() => key.map_or(Wish::Quit, |key| view.press(key)),
+            let action = tokio::select! {
+                key = screen.key() => key.map_or(KeyAction::Quit, |key| view.press(key)),
                 told = news.next() => {
-                    self.look_again(view, told.err()).await;
-                    Wish::Nothing
+                    self.refresh(view, told.err()).await;
+                    KeyAction::Nothing
                 }
                 _ = ticks.tick() => {
-                    self.look_again(view, None).await;
-                    Wish::Nothing
+                    self.refresh(view, None).await;
+                    KeyAction::Nothing
                 }
-                is_over = signals.next() => if is_over { Wish::Quit } else { Wish::Nothing },
+                is_over = signals.next() => if is_over { KeyAction::Quit } else { KeyAction::Nothing },
             };
-            match wish {
-                Wish::Nothing => {}
-                Wish::Quit => return Ok(End::Quit),
-                Wish::Decide(standing, verdict) => self.settle(view, *standing, verdict).await?,
+            match action {
+                KeyAction::Nothing => {}
+                KeyAction::Quit => return Ok(End::Quit),
+                KeyAction::Decide(standing, verdict) => {
+                    self.settle(view, *standing, verdict).await?
+                }
             }
         }
     }
 
-    /// A store that is away for a while is told at the foot of the screen; the list is what was seen last.
-    async fn look_again(&self, view: &mut View, trouble: Option<ToolError>) {
+    /// Reads the list again. An error of the store is shown at the foot of the screen, and the list stays as it was.
+    async fn refresh(&self, view: &mut View, trouble: Option<ToolError>) {
         match (trouble, self.inbox.entries().await) {
             (None, Ok(entries)) => view.refresh(entries),
             (Some(error), _) | (None, Err(error)) => view.say(error.message()),
@@ -101,14 +103,14 @@ impl Desk<'_> {
             }
         }
         if is_yes {
-            // It runs here when nobody else takes it up.
+            // It runs here if no other process takes it.
             view.expect_run_of(&id);
         }
         view.refresh(self.inbox.entries().await?);
         Ok(())
     }
 
-    /// On the usual screen, where its output stays.
+    /// Runs a call on the normal screen, where its output stays.
     fn run_in_front(&self, standing: &InboxEntry) -> Result<(), Stop> {
         let id = &standing.record.request.id;
         let message = format!("the process that asked is gone; the call of {id} runs here");
@@ -126,14 +128,14 @@ impl Desk<'_> {
     }
 }
 
-/// Whether a call that was approved here is left to us.
+/// Reports whether an approved call has no process that would run it.
 fn is_left(standing: &InboxEntry) -> bool {
     standing.record.state == ApprovalState::Approved
         && standing.result == CallResult::NotRun
         && standing.requester == RequesterStatus::Gone
 }
 
-/// What the terminal and others tell us by signals.
+/// The signals that the view handles.
 struct Signals {
     resized: Signal,
     ended: Signal,
@@ -149,7 +151,7 @@ impl Signals {
         })
     }
 
-    /// Whether it is over.
+    /// Reports whether the signal ends the view.
     async fn next(&mut self) -> bool {
         tokio::select! {
             _ = self.resized.recv() => false,

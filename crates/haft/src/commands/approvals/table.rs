@@ -1,17 +1,20 @@
-//! Requests as lines for eyes. Whatever comes from a call is made safe here.
+//! Requests as lines for a person. Text that comes from a call is made safe here.
 
 use haft_core::{ApprovalState, CallResult, InboxEntry, RequesterStatus};
 use jiff::Timestamp;
 
-use crate::{prompt::summary, safe_text::shown_in_line};
+use crate::{prompt::summary, safe_text::shown_in_line, terminal::shorten};
 
-/// What is longer is cut: `show` has the whole.
-const LONGEST: usize = 100;
+/// Longer summaries are shortened, to this or to the width of the terminal; `show` has them whole.
+const MAX_SUMMARY_CHARS: usize = 100;
 
-pub(super) fn of(entries: &[&InboxEntry], now: Timestamp) -> String {
-    let line = |standing: &&InboxEntry| {
-        let id = shown_in_line(&standing.record.request.id).into_owned();
-        format!("{id}  {}\n    {}\n", row(standing, now), cut(&summary(&standing.record.request)))
+/// `width` is the one of the terminal; none in a pipe.
+pub(super) fn of(entries: &[&InboxEntry], now: Timestamp, width: Option<usize>) -> String {
+    let max_chars = width.map_or(MAX_SUMMARY_CHARS, |width| width.saturating_sub(4));
+    let line = |entry: &&InboxEntry| {
+        let id = shown_in_line(&entry.record.request.id).into_owned();
+        let summary = shorten(&summary(&entry.record.request), max_chars);
+        format!("{id}  {}\n    {summary}\n", row(entry, now))
     };
     entries.iter().map(line).collect()
 }
@@ -86,11 +89,4 @@ fn span(ms: i64) -> String {
         seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
         seconds => format!("{} days", seconds / 86_400),
     }
-}
-
-fn cut(line: &str) -> String {
-    if line.chars().count() <= LONGEST {
-        return line.to_owned();
-    }
-    line.chars().take(LONGEST).chain("…".chars()).collect()
 }

@@ -1,17 +1,22 @@
-//! Calls as a table for eyes.
+//! Calls as a table for a person.
 
 use haft_core::{LedgerEntry, policy::Reason};
 use haft_store::{CallEnding, RecordedEntry};
 use jiff::{Timestamp, tz::TimeZone};
 
-use crate::safe_text::shown_in_line;
+use crate::{safe_text::shown_in_line, terminal::shorten};
 
 const HEADER: [&str; 7] = ["#", "time", "session", "tool", "decision", "rule", "ms"];
-/// What is longer is cut: `--json` has the whole.
-const LONGEST: usize = 44;
+/// Longer cells are shortened; `--json` has them whole.
+const MAX_CELL_CHARS: usize = 44;
+/// The columns that give way on a narrow terminal, in this order, and their least width.
+const FLEXIBLE: [usize; 4] = [5, 4, 2, 3];
+const MIN_CELL_CHARS: usize = 8;
 
-pub(super) fn of(calls: &[RecordedEntry], zone: &TimeZone) -> String {
-    let rows: Vec<[String; 7]> = calls.iter().map(|call| row(call, zone)).collect();
+/// `width` is the one of the terminal; none in a pipe.
+pub(super) fn of(calls: &[RecordedEntry], zone: &TimeZone, width: Option<usize>) -> String {
+    let mut rows: Vec<[String; 7]> = calls.iter().map(|call| row(call, zone)).collect();
+    fit(&mut rows, width.unwrap_or(usize::MAX));
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([HEADER[column].len()]).max().unwrap_or_default()
@@ -19,6 +24,22 @@ pub(super) fn of(calls: &[RecordedEntry], zone: &TimeZone) -> String {
     let widths: [usize; 7] = std::array::from_fn(width);
     let lines = [HEADER.map(str::to_owned)].into_iter().chain(rows).map(|row| line(&row, &widths));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+fn fit(rows: &mut [[String; 7]], width: usize) {
+    for column in FLEXIBLE {
+        let widest = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.chain([HEADER[column].len()]).max().unwrap_or_default()
+        };
+        let all: usize = (0..HEADER.len()).map(widest).sum::<usize>() + 2 * (HEADER.len() - 1);
+        let excess = all.saturating_sub(width);
+        if excess == 0 {
+            return;
+        }
+        let room = widest(column).saturating_sub(excess).max(MIN_CELL_CHARS);
+        rows.iter_mut().for_each(|row| row[column] = shorten(&row[column], room));
+    }
 }
 
 fn line(row: &[String; 7], widths: &[usize; 7]) -> String {
@@ -57,7 +78,7 @@ pub(in crate::commands) fn time(began_ms: u64, zone: &TimeZone) -> String {
     time.map_or_else(|| began_ms.to_string(), shown)
 }
 
-/// What policy said, what somebody said to it, and how it failed.
+/// The decision of policy, the one of the approver, and the error.
 fn decision(entry: &LedgerEntry) -> String {
     if let Some(dropped) = &entry.dropped {
         return format!("{} older entries dropped", dropped.entries);
@@ -89,9 +110,26 @@ fn rule(entry: &LedgerEntry) -> String {
 }
 
 fn short(text: &str) -> String {
-    let text = shown_in_line(text);
-    if text.chars().count() <= LONGEST {
-        return text.into();
+    shorten(&shown_in_line(text), MAX_CELL_CHARS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits_the_terminal() {
+        let row = || {
+            let long = "x".repeat(MAX_CELL_CHARS);
+            ["1", "2026-01-01 00:00:00", "cli", "bash", &long, &long, "12"].map(str::to_owned)
+        };
+        for (width, expected) in
+            [(usize::MAX, [44, 44]), (120, [44, 31]), (90, [37, 8]), (10, [8, 8])]
+        {
+            let mut rows = [row()];
+            fit(&mut rows, width);
+            let chars = [4, 5].map(|column: usize| rows[0][column].chars().count());
+            assert_eq!(chars, expected, "{width}");
+        }
     }
-    text.chars().take(LONGEST - 1).chain(['…']).collect()
 }

@@ -106,7 +106,7 @@ mod tests {
         check("ab2", Ok("rule_ab2"));
         check("a", Err("`a` is the beginning of 3 saved rules"));
         check("rule", Err("`rule` is the beginning of 4 saved rules"));
-        check("x", Err("there is no saved rule `x`"));
-        check("", Err("there is no saved rule ``"));
+        check("x", Err("unknown saved rule `x`"));
+        check("", Err("unknown saved rule ``"));
     }
 }

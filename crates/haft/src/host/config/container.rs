@@ -38,8 +38,8 @@ pub(super) fn settled<'a>(
         network: text(|words| &words.network),
         read_only: files.clone().find_map(|words| words.read_only).unwrap_or(usual.read_only),
         tmpfs: files.clone().find_map(|words| words.tmpfs.clone()).unwrap_or(usual.tmpfs),
-        longest: age.map_or(usual.longest, |secs| Duration::from_secs(secs as u64)),
-        patience: usual.patience,
+        max_age: age.map_or(usual.max_age, |secs| Duration::from_secs(secs as u64)),
+        timeout: usual.timeout,
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
             pids: 7,
             image: "mine".to_owned(),
             read_only: false,
-            longest: Duration::from_secs(60),
+            max_age: Duration::from_secs(60),
             ..ContainerSettings::default()
         };
         assert_eq!(settings, expected);

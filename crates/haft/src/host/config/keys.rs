@@ -121,7 +121,7 @@ impl Key {
             "pids" => settings.pids.to_string(),
             "read_only" => settings.read_only.to_string(),
             "tmpfs" => format!("{:?}", settings.tmpfs),
-            "max_age_secs" => settings.longest.as_secs().to_string(),
+            "max_age_secs" => settings.max_age.as_secs().to_string(),
             _ => return None,
         })
     }

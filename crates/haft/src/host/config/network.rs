@@ -111,10 +111,10 @@ pub(super) fn settings<'f>(files: impl Iterator<Item = &'f File> + Clone) -> Net
     settings.authorities = words().flat_map(|words| words.authorities.iter().cloned()).collect();
     settings.timeout =
         timeout.map_or(usual.timeout, |seconds| Duration::from_secs(seconds.max(1) as u64));
-    settings.most_bytes = words().find_map(|words| words.most_bytes).unwrap_or(usual.most_bytes);
+    settings.max_bytes = words().find_map(|words| words.most_bytes).unwrap_or(usual.max_bytes);
     settings.per_minute = words().find_map(|words| words.per_minute).unwrap_or_default();
     settings.respects_robots = words().find_map(|words| words.respects_robots).unwrap_or_default();
-    settings.may_unprotect = words().find_map(|words| words.may_unprotect).unwrap_or_default();
+    settings.allows_downgrade = words().find_map(|words| words.may_unprotect).unwrap_or_default();
     settings.credentials = words().flat_map(|words| words.credentials.iter().cloned()).collect();
     settings.search = SearchEngine {
         kind: words().find_map(|words| words.engine).unwrap_or_default(),

@@ -103,7 +103,7 @@ fn directories_are_made_with_those_above_them() {
     let outcome = desk.ok("make_directory", json!({"path": "a/b/c"}));
     assert_eq!(
         (outcome.content.as_str(), &data(&outcome)["created"]),
-        ("Made the directory a/b/c.", &json!(true))
+        ("Created the directory a/b/c.", &json!(true))
     );
     assert!(desk.path("a/b/c").is_dir());
     let again = desk.ok("make_directory", json!({"path": "a/b/c"}));

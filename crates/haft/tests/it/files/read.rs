@@ -22,7 +22,7 @@ fn paged(desk: &Desk, path: &str) -> Vec<String> {
             Some(next) => {
                 assert!(next > offset, "no way forward from {offset}");
                 assert_eq!(next, lines.len() as u64 + 1);
-                assert!(footer(&page).contains(&format!("go on with offset={next}")));
+                assert!(footer(&page).contains(&format!("continue with offset={next}")));
                 offset = next;
             }
             None => return lines,
@@ -43,7 +43,7 @@ fn lines_have_numbers_and_the_last_line_says_what_is_shown() {
     );
     let part = desk.ok("read", json!({"path": "a.txt", "offset": 5, "limit": 3}));
     let expected = format!(
-        "5\tline 5\n6\tline 6\n7\tline 7\n[a.txt: lines 5-7 of 12; go on with offset=8; version {version}]"
+        "5\tline 5\n6\tline 6\n7\tline 7\n[a.txt: lines 5-7 of 12; continue with offset=8; version {version}]"
     );
     assert_eq!(part.content, expected);
     let facts = data(&part);
@@ -121,7 +121,11 @@ fn long_lines_are_cut_and_it_is_said() {
     assert_eq!(lines[0].chars().count(), 2_000);
     assert_eq!((lines[1].as_str(), lines[2].len()), ("short", 2_000));
     assert_eq!(data(&page)["cut_lines"], 1);
-    assert!(footer(&page).contains("1 line longer than 2000 characters cut"), "{}", footer(&page));
+    assert!(
+        footer(&page).contains("1 line longer than 2000 characters truncated"),
+        "{}",
+        footer(&page)
+    );
 }
 
 #[test]
@@ -192,7 +196,7 @@ fn other_encodings_are_read_and_named() {
         let page = desk.ok("read", json!({"path": "coded"}));
         assert_eq!(shown(&page)[0], first, "{encoding}");
         assert_eq!(data(&page)["encoding"], encoding);
-        assert!(footer(&page).contains(&format!("written in {encoding};")), "{}", footer(&page));
+        assert!(footer(&page).contains(&format!("encoding {encoding};")), "{}", footer(&page));
     }
 }
 
@@ -241,7 +245,7 @@ fn a_directory_gives_its_entries_in_pages() {
     let all = desk.ok("read", json!({"path": "d"}));
     assert_eq!(all.content, "a/\nb.txt\nc\nl/\n[d: entries 1-4 of 4]");
     let page = desk.ok("read", json!({"path": "d", "offset": 2, "limit": 2}));
-    assert_eq!(page.content, "b.txt\nc\n[d: entries 2-3 of 4; go on with offset=4]");
+    assert_eq!(page.content, "b.txt\nc\n[d: entries 2-3 of 4; continue with offset=4]");
     desk.refused("read", json!({"path": "d", "offset": 5}), ErrorKind::Input);
     std::fs::create_dir(desk.path("empty")).expect("a folder");
     assert_eq!(desk.ok("read", json!({"path": "empty"})).content, "[empty is empty]");

@@ -95,10 +95,10 @@ fn a_listing_says_that_something_is_not_shown() {
     let desk = Desk::new();
     desk.put("d/.env", SECRET);
     let only = desk.ok("read", json!({"path": "d"}));
-    assert_eq!(only.content, "[d has nothing to show; 1 more closed to you]");
+    assert_eq!(only.content, "[d has no entries to show; 1 more hidden by rules or secret paths]");
     desk.put("d/a", "");
     let some = desk.ok("read", json!({"path": "d"}));
-    assert_eq!(some.content, "a\n[d: entries 1-1 of 1; 1 more closed to you]");
+    assert_eq!(some.content, "a\n[d: entries 1-1 of 1; 1 more hidden by rules or secret paths]");
     assert_eq!(data(&some)["closed"], 1);
 }
 

@@ -121,7 +121,7 @@ fn what_somebody_else_changed_is_never_overwritten() {
     let outcome = desk.call("undo", json!({"session": "files"}));
     let error = outcome.error.as_ref().expect("a conflict");
     assert_eq!(error.kind, ErrorKind::Conflict);
-    assert!(error.message.contains("`a.txt` was changed by somebody else"), "{}", error.message);
+    assert!(error.message.contains("`a.txt` was changed by another process"), "{}", error.message);
     assert!(outcome.content.contains("-and theirs"), "{}", outcome.content);
     assert_eq!(desk.tree(), before, "all or nothing");
     desk.ok("undo", json!({"session": "files", "path": "b.txt"}));
@@ -334,9 +334,9 @@ fn what_is_too_much_to_be_kept_is_said_before_it_goes() {
     // Moving copies nothing, so it may be as large as it likes.
     check(&desk, "move", json!({"from": "large.bin", "to": "larger.bin"}));
     let gone = desk.ok("delete", json!({"path": "large.bin", "without_undo": true}));
-    assert!(gone.content.contains("undo cannot bring it back"), "{}", gone.content);
+    assert!(gone.content.contains("undo cannot restore it"), "{}", gone.content);
     let error = desk.refused("undo", json!({}), ErrorKind::Conflict);
-    assert!(error.message.contains("`large.bin` went without being kept"), "{}", error.message);
+    assert!(error.message.contains("`large.bin` was not kept"), "{}", error.message);
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn submodules_are_shown_and_not_entered() {
         input
     };
     assert_eq!(desk.data("git_status", at(json!({})))["is_clean"], true);
-    assert_eq!(desk.text("git_diff", at(json!({}))), "Nothing differs.");
+    assert_eq!(desk.text("git_diff", at(json!({}))), "No differences.");
     desk.git_in(
         "outer/sub",
         &["-c", "core.fsmonitor=false", "commit", "--quiet", "--all", "--message", "more"],

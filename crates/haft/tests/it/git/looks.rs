@@ -29,7 +29,7 @@ fn status_tells_every_sort_of_change() {
 fn status_knows_clean_unborn_and_detached() {
     let desk = Desk::empty();
     let text = desk.text("git_status", json!({}));
-    assert_eq!(text, "On branch main, no commit yet.\nNothing has changed.");
+    assert_eq!(text, "On branch main, no commit yet.\nNo changes.");
     desk.put("a", "a");
     desk.commit("first");
     assert_eq!(desk.data("git_status", json!({}))["is_clean"], true);
@@ -103,7 +103,7 @@ fn diff_compares_files_index_and_revisions() {
     let between =
         desk.data("git_diff", json!({"from": "HEAD~1", "to": "HEAD", "paths": ["a.txt"]}));
     assert_eq!(each(&between["files"], "path"), ["a.txt"]);
-    assert_eq!(desk.text("git_diff", json!({})), "Nothing differs.");
+    assert_eq!(desk.text("git_diff", json!({})), "No differences.");
     desk.git(&["switch", "--quiet", "--create", "feature", "HEAD~1"]);
     desk.put("f.txt", "f\n");
     desk.commit("feature");
@@ -162,7 +162,7 @@ fn a_repository_without_commits_has_an_empty_history() {
     let desk = Desk::empty();
     assert_eq!(desk.text("git_log", json!({})), "No commits.");
     assert_eq!(desk.text("git_branch", json!({})), "No branches yet.");
-    assert_eq!(desk.text("git_diff", json!({"staged": true})), "Nothing differs.");
+    assert_eq!(desk.text("git_diff", json!({"staged": true})), "No differences.");
     desk.refused("git_log", json!({"revision": "HEAD"}), ErrorKind::NotFound);
     desk.refused("git_show", json!({}), ErrorKind::NotFound);
     desk.refused("git_diff", json!({"from": "HEAD"}), ErrorKind::NotFound);
@@ -209,7 +209,7 @@ fn show_gives_a_file_as_it_was() {
     desk.commit("second");
     let then = desk
         .text("git_show", json!({"revision": "HEAD~1", "file": "a.txt", "offset": 2, "limit": 1}));
-    assert_eq!(then, "2\ttwo\n[a.txt at HEAD~1; offset 3 goes on]");
+    assert_eq!(then, "2\ttwo\n[a.txt at HEAD~1; continue with offset=3]");
     let end = desk.text("git_show", json!({"revision": "HEAD~1", "file": "a.txt", "offset": 3}));
     assert_eq!(end, "3\tthree\n[a.txt at HEAD~1, to its end]");
     desk.refused("git_show", json!({"file": "logo.png"}), ErrorKind::Unsupported);

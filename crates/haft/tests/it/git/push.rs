@@ -18,7 +18,7 @@ fn on_topic() -> Desk {
 #[test]
 fn a_branch_is_created_updated_and_up_to_date() {
     let desk = on_topic();
-    assert_eq!(desk.text("git_push", json!({})), "Pushed topic to origin, where it is new.");
+    assert_eq!(desk.text("git_push", json!({})), "Pushed topic to origin, as a new branch.");
     assert_eq!(at_remote(&desk, "topic"), Some(desk.git(&["rev-parse", "HEAD"])));
     assert_eq!(desk.text("git_push", json!({})), "origin already has all of topic.");
     desk.put("a.txt", "x");

@@ -187,7 +187,7 @@ fn a_store_that_is_no_store_fails_no_call_but_those_that_are_about_it() {
     let cut = house.run(&["grep", "long", "--max-results", "2000", "--json"]).json();
     assert!(cut["output_id"].is_null(), "{cut}");
     let content = cut["content"].as_str().expect("a text");
-    assert!(content.contains("the whole text could not be kept: the store"), "{content}");
+    assert!(content.contains("the full text could not be stored: the store"), "{content}");
     assert!(
         fs::read(store(&house)).expect("there").starts_with(b"somebody's"),
         "it was not touched"

@@ -169,8 +169,7 @@ fn without_a_journal_too_nothing_is_changed_that_cannot_be_recorded() {
         for (tool, ran) in ["write", "bash"].iter().zip(&refused) {
             assert_eq!(ran.code, 10, "{ran:?}");
             assert!(
-                ran.err
-                    .contains(&format!("`{tool}` did not run: its beginning cannot be recorded")),
+                ran.err.contains(&format!("`{tool}` did not run: its start cannot be recorded")),
                 "{ran:?}"
             );
             assert!(ran.err.contains("next: ") && ran.err.contains("haft store check"), "{ran:?}");
@@ -222,7 +221,7 @@ fn asked(house: &House, store: &Path) -> String {
 
 #[test]
 fn where_a_question_cannot_be_kept_it_is_asked_in_its_process_and_that_is_told() {
-    const TOLD: &str = "asked in this process only: ";
+    const TOLD: &str = "the approval request is visible in this process only: ";
     let house = House::new();
     house.run(&["hello", "Ada"]);
     let store = usual(&house);

@@ -27,9 +27,9 @@ fn fixture() -> Fixture {
 
 impl Fixture {
     fn ledger(&self, bytes: u64) -> StoreLedger {
-        let place = StoreLocation::new(StoreAddress::Sqlite(self.path.clone()));
+        let location = StoreLocation::new(StoreAddress::Sqlite(self.path.clone()));
         let retention = LedgerRetention { bytes, ..LedgerRetention::default() };
-        StoreLedger::new(place, ReplyTiming::AfterCommit).retaining(retention)
+        StoreLedger::new(location, ReplyTiming::AfterCommit).retaining(retention)
     }
 
     /// For filling: drops nothing.
@@ -295,9 +295,9 @@ fn work() -> impl Strategy<Value = Work> {
 }
 
 async fn carry_out(fixture: &Fixture, all: &[Work]) -> u64 {
-    let place = StoreLocation::new(StoreAddress::Sqlite(fixture.path.clone()));
+    let location = StoreLocation::new(StoreAddress::Sqlite(fixture.path.clone()));
     let retention = LedgerRetention { bytes: u64::MAX / 2, ..LedgerRetention::default() };
-    let ledger = StoreLedger::new(place, ReplyTiming::Early).retaining(retention);
+    let ledger = StoreLedger::new(location, ReplyTiming::Early).retaining(retention);
     let mut number = 0;
     for work in all {
         match *work {
@@ -367,7 +367,7 @@ async fn a_forged_anchor_is_reported() {
     let end = take_head(&mut transaction).await.expect("there");
     append_in(&mut transaction, end, &[line]).await.expect("added");
     transaction.commit().await.expect("committed");
-    // The entry is still there, so the anchor lies.
+    // The entry is still there, so the anchor is wrong.
     let faults = verified(&ledger).await.faults;
     assert!(
         faults.iter().any(|it| it.what.contains("but not all of them are missing")),

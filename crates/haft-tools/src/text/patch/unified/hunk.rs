@@ -1,31 +1,32 @@
-//! One hunk of a unified diff: its `@@` line and its body, with right, wrong or missing counts.
+//! Parses one hunk of a unified diff: its `@@` line and its body, with correct, wrong or missing
+//! counts.
 
-use super::{Reader, is_empty};
+use super::{DiffReader, is_empty};
 use crate::text::patch::{Hunk, HunkLine, PatchError, Side, wrapping::PatchLine};
 
-/// What an `@@ -a,b +c,d @@` line says.
+/// The numbers of an `@@ -a,b +c,d @@` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::text::patch) struct Ranges {
+pub(in crate::text::patch) struct HunkRanges {
     pub old_line: usize,
-    pub counts: Counts,
+    pub counts: LineCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::text::patch) struct Counts {
+pub(in crate::text::patch) struct LineCounts {
     pub old: usize,
     pub new: usize,
 }
 
-/// The numbers of an `@@` line; `None` when it has none that can be read.
-pub(in crate::text::patch) fn ranges(line: &str) -> Option<Ranges> {
+/// Parses the numbers of an `@@` line; `None` when it has no valid ones.
+pub(in crate::text::patch) fn ranges(line: &str) -> Option<HunkRanges> {
     let mut words = line.strip_prefix("@@ ")?.split_ascii_whitespace();
     let (old_line, old) = range(words.next()?.strip_prefix('-')?)?;
     let (_, new) = range(words.next()?.strip_prefix('+')?)?;
-    Some(Ranges { old_line, counts: Counts { old, new } })
+    Some(HunkRanges { old_line, counts: LineCounts { old, new } })
 }
 
 fn range(word: &str) -> Option<(usize, usize)> {
-    // Some write the closing `@@` without a space.
+    // Some tools write the closing `@@` without a space.
     let word = word.trim_end_matches('@');
     match word.split_once(',') {
         Some((line, count)) => Some((line.parse().ok()?, count.parse().ok()?)),
@@ -33,16 +34,16 @@ fn range(word: &str) -> Option<(usize, usize)> {
     }
 }
 
-/// The line of the file that an `@@` line without numbers asks to look for.
+/// Returns the line of the file that an `@@` line without numbers refers to.
 pub(in crate::text::patch) fn seek(line: &str) -> Option<String> {
     let text = line.strip_prefix("@@")?.trim_end();
     let text = text.strip_prefix(' ').unwrap_or(text);
     let text = text.strip_suffix("@@").map_or(text, str::trim_end);
-    // `@@ ... @@` is how models write "somewhere".
+    // Models write `@@ ... @@` for "somewhere".
     (!text.trim().is_empty() && text.trim() != "...").then(|| text.to_owned())
 }
 
-/// A context, removed or added line; a completely empty one is context whose space was lost on the way.
+/// Parses a context, removed or added line. A completely empty line is context that lost its space.
 pub(in crate::text::patch) fn body_line(line: &PatchLine<'_>) -> Option<HunkLine> {
     let (side, text) = if is_empty(line.text) {
         (Side::Kept, line.text)
@@ -66,13 +67,13 @@ pub(in crate::text::patch) fn body_line(line: &PatchLine<'_>) -> Option<HunkLine
     })
 }
 
-/// How many lines at the end are completely empty: context whose space was lost, or only space before what follows.
+/// Returns the number of empty lines at the end: context that lost its space, or only space.
 pub(in crate::text::patch) fn blank_tail(lines: &[PatchLine<'_>]) -> usize {
     lines.iter().rev().take_while(|line| is_empty(line.text)).count()
 }
 
 pub(super) fn hunk(
-    reader: &mut Reader<'_, '_>,
+    reader: &mut DiffReader<'_, '_>,
     path: &str,
     number: usize,
 ) -> Result<Hunk, PatchError> {
@@ -95,7 +96,7 @@ pub(super) fn hunk(
                 hunk.headers.extend(seek(line));
                 reader.next += 1;
             }
-            let end = end_by_looks(reader, path, &hunk)?;
+            let end = end_by_form(reader, path, &hunk)?;
             hunk.blank_tail = blank_tail(reader.lines.get(reader.next..end).unwrap_or_default());
             take_body(reader, &mut hunk, end);
         }
@@ -110,31 +111,31 @@ fn check_not_combined(line: &str, path: &str) -> Result<(), PatchError> {
     }
     Err(PatchError::new(
         format!("{path}: the patch is a combined diff of a merge"),
-        "make it against one parent, for example with `git diff HEAD^1`",
+        "create it against one parent, for example with `git diff HEAD^1`",
     ))
 }
 
 fn counted_body(
-    reader: &mut Reader<'_, '_>,
+    reader: &mut DiffReader<'_, '_>,
     hunk: &mut Hunk,
     path: &str,
-    stated: Counts,
+    stated: LineCounts,
 ) -> Result<(), PatchError> {
     if let Some(end) = end_by_counts(reader, stated) {
         take_body(reader, hunk, end);
         return Ok(());
     }
-    let end = end_by_looks(reader, path, hunk)?;
+    let end = end_by_form(reader, path, hunk)?;
     let tail = blank_tail(reader.lines.get(reader.next..end).unwrap_or_default());
     take_body(reader, hunk, end);
-    // Nobody counts empty lines before the next file, and as context they would be the last ones anyway.
+    // Empty lines before the next file are not counted; as context they would be the last lines.
     hunk.lines.truncate(hunk.lines.len() - tail);
     let found = counts(&hunk.lines);
     let words = format!(
         "states {} old and {} new lines but has {} and {}",
         stated.old, stated.new, found.old, found.new
     );
-    // A patch that stops in the middle of a line, with less than it promised, was probably cut off.
+    // A patch that ends inside a line, with fewer lines than stated, is probably incomplete.
     let is_short = found.old < stated.old || found.new < stated.new;
     let stops = end == reader.lines.len() && reader.lines.last().is_some_and(|line| !line.ended);
     if is_short && stops {
@@ -146,12 +147,12 @@ fn counted_body(
             "send the whole patch again, or correct the counts of the `@@` line, or write `@@` without numbers",
         ));
     }
-    hunk.remark = Some(format!("hunk {} {words}; its lines were taken as they stand", hunk.number));
+    hunk.remark = Some(format!("hunk {} {words}; the counts were ignored", hunk.number));
     Ok(())
 }
 
-/// Where the body ends when the counts are right; `None` when they cannot be.
-fn end_by_counts(reader: &Reader<'_, '_>, mut left: Counts) -> Option<usize> {
+/// Returns where the body ends according to its counts; `None` when they are wrong.
+fn end_by_counts(reader: &DiffReader<'_, '_>, mut left: LineCounts) -> Option<usize> {
     let mut index = reader.next;
     while left.old > 0 || left.new > 0 {
         let line = reader.at(index)?;
@@ -174,8 +175,8 @@ fn end_by_counts(reader: &Reader<'_, '_>, mut left: Counts) -> Option<usize> {
     is_boundary(reader, index).then_some(index)
 }
 
-/// Whether what follows is not more of the body.
-fn is_boundary(reader: &Reader<'_, '_>, index: usize) -> bool {
+/// Returns true if the line at `index` is not part of the body.
+fn is_boundary(reader: &DiffReader<'_, '_>, index: usize) -> bool {
     let index = reader.after_empty_lines(index);
     let Some(line) = reader.at(index) else { return true };
     reader.is_only_blank_from(index)
@@ -184,8 +185,8 @@ fn is_boundary(reader: &Reader<'_, '_>, index: usize) -> bool {
         || !line.starts_with([' ', '-', '+', '\\'])
 }
 
-/// Where the body ends by its looks alone; an error when that could be read in two ways.
-fn end_by_looks(reader: &Reader<'_, '_>, path: &str, hunk: &Hunk) -> Result<usize, PatchError> {
+/// Returns where the body ends according to the form of its lines; an error when that is ambiguous.
+fn end_by_form(reader: &DiffReader<'_, '_>, path: &str, hunk: &Hunk) -> Result<usize, PatchError> {
     let mut index = reader.next;
     while let Some(line) = reader.lines.get(index) {
         if reader.is_name_pair(index) {
@@ -207,13 +208,13 @@ fn end_by_looks(reader: &Reader<'_, '_>, path: &str, hunk: &Hunk) -> Result<usiz
     }
     match reader.lines.get(index) {
         Some(line) if !line.text.starts_with("@@") && !is_section_start(reader, index) => {
-            Err(unclear(path, hunk, line, "begins with none of space, `-` and `+`"))
+            Err(unclear(path, hunk, line, "does not begin with a space, `-` or `+`"))
         }
         _ => Ok(index),
     }
 }
 
-fn is_section_start(reader: &Reader<'_, '_>, index: usize) -> bool {
+fn is_section_start(reader: &DiffReader<'_, '_>, index: usize) -> bool {
     let starts = ["diff ", "Index: ", "From "];
     reader.is_file_header(index)
         || reader.at(index).is_some_and(|line| starts.iter().any(|start| line.starts_with(start)))
@@ -232,12 +233,12 @@ fn unclear(path: &str, hunk: &Hunk, line: &PatchLine<'_>, why: &str) -> PatchErr
     )
 }
 
-fn take_body(reader: &mut Reader<'_, '_>, hunk: &mut Hunk, end: usize) {
+fn take_body(reader: &mut DiffReader<'_, '_>, hunk: &mut Hunk, end: usize) {
     for line in reader.lines.get(reader.next..end).unwrap_or_default() {
         if let Some(line) = body_line(line) {
             hunk.lines.push(line);
         } else if let Some(last) = hunk.lines.last_mut() {
-            // Without a newline there is no ending, so the `\r` was a character of the line.
+            // Without a newline the line has no ending, so the `\r` is part of its text.
             last.no_newline = true;
             if std::mem::take(&mut last.carriage_return) {
                 last.text.push('\r');
@@ -247,8 +248,8 @@ fn take_body(reader: &mut Reader<'_, '_>, hunk: &mut Hunk, end: usize) {
     reader.next = end;
 }
 
-fn counts(lines: &[HunkLine]) -> Counts {
-    Counts {
+fn counts(lines: &[HunkLine]) -> LineCounts {
+    LineCounts {
         old: lines.iter().filter(|line| line.is_old()).count(),
         new: lines.iter().filter(|line| line.is_new()).count(),
     }

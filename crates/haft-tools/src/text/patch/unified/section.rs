@@ -1,23 +1,23 @@
-//! One file of a unified diff: its headers, what they ask for, its hunks.
+//! Parses one file section of a unified diff: its headers and its hunks.
 
-use super::{Reader, hunk::hunk};
+use super::{DiffReader, hunk::hunk};
 use crate::text::patch::{
-    Action, FilePatch, Hunk, PatchError, Side,
-    file_names::{Name, Names, git_names, name, path},
+    FilePatch, Hunk, PatchAction, PatchError, Side,
+    file_names::{DiffFileName, DiffFileNames, git_names, name, path},
     shown,
     wrapping::PatchLine,
 };
 
 #[derive(Default)]
 struct Headers {
-    names: Names,
+    names: DiffFileNames,
     is_new: bool,
     is_deleted: bool,
     old_mode: Option<String>,
     new_mode: Option<String>,
 }
 
-pub(super) fn section(reader: &mut Reader<'_, '_>) -> Result<FilePatch, PatchError> {
+pub(super) fn section(reader: &mut DiffReader<'_, '_>) -> Result<FilePatch, PatchError> {
     let number = reader.number();
     let headers = headers(reader)?;
     let (old, new) = headers.names.resolve();
@@ -47,14 +47,16 @@ pub(super) fn section(reader: &mut Reader<'_, '_>) -> Result<FilePatch, PatchErr
     })
 }
 
-/// Both sides, without those that `new file`, `deleted file` or a timestamp 0 say are not there.
+/// Returns the paths of both sides, without those that `new file`, `deleted file` or a timestamp 0
+/// mark as missing.
 fn kind(
     headers: &Headers,
     old: Option<String>,
     new: Option<String>,
     hunks: &[Hunk],
 ) -> (Option<String>, Option<String>) {
-    let at_zero = |name: &Option<Name>| name.as_ref().is_some_and(Name::is_at_time_zero);
+    let at_zero =
+        |name: &Option<DiffFileName>| name.as_ref().is_some_and(DiffFileName::is_at_time_zero);
     let none_of = |side: Side| {
         !hunks.is_empty() && hunks.iter().flat_map(|hunk| &hunk.lines).all(|line| line.side == side)
     };
@@ -67,12 +69,12 @@ fn kind(
     (old, new)
 }
 
-fn headers(reader: &mut Reader<'_, '_>) -> Result<Headers, PatchError> {
+fn headers(reader: &mut DiffReader<'_, '_>) -> Result<Headers, PatchError> {
     let mut headers = Headers::default();
     let first = reader.next;
     while let Some(line) = reader.peek() {
         let at_names = reader.is_name_pair(reader.next);
-        // A file that follows without a hunk between, such as after a rename.
+        // A file section that follows without a hunk, such as after a rename.
         let is_next_file = line.text.starts_with("diff ") || at_names && headers.is_complete();
         if reader.next > first && is_next_file || line.text.starts_with("@@") {
             break;
@@ -90,28 +92,24 @@ fn headers(reader: &mut Reader<'_, '_>) -> Result<Headers, PatchError> {
     Ok(headers)
 }
 
-fn read_name(line: &PatchLine<'_>, marker: &str) -> Result<Name, PatchError> {
+fn read_name(line: &PatchLine<'_>, marker: &str) -> Result<DiffFileName, PatchError> {
     line.trimmed_return().strip_prefix(marker).and_then(name).ok_or_else(|| unreadable(line))
 }
 
 fn unreadable(line: &PatchLine<'_>) -> PatchError {
     PatchError::new(
-        format!(
-            "the name in line {} of the patch, {}, cannot be read",
-            line.number,
-            shown(line.text)
-        ),
-        "write the path as it is, or in double quotes with the escapes of C and bytes that are UTF-8",
+        format!("the name in line {} of the patch, {}, is invalid", line.number, shown(line.text)),
+        "write the path unquoted, or in double quotes with C escapes and UTF-8 bytes",
     )
 }
 
 impl Headers {
-    /// Both names were read, or a rename, which may stand without them.
+    /// Returns true if both names are known. A rename may come without them.
     fn is_complete(&self) -> bool {
         self.names.new.is_some()
     }
 
-    /// Takes one extended header of git; false when the line is none.
+    /// Reads one extended header of git. Returns false if the line is not one.
     fn read(&mut self, line: &PatchLine<'_>) -> Result<bool, PatchError> {
         check_not_binary(line, self.names.git.as_ref().map(|(_, new)| new.as_str()))?;
         let text = line.trimmed_return();
@@ -150,11 +148,11 @@ fn check_supported(line: &PatchLine<'_>) -> Result<(), PatchError> {
     if line.text.starts_with("copy from ") || line.text.starts_with("copy to ") {
         return Err(PatchError::new(
             format!(
-                "line {} of the patch, {}, asks for a copy, which cannot be applied",
+                "line {} of the patch, {}, asks for a copy, which is not supported",
                 line.number,
                 shown(line.text)
             ),
-            "make the diff with `git diff --no-renames`, which shows copies as new files",
+            "create the diff with `git diff --no-renames`, which shows copies as new files",
         ));
     }
     if line.text.starts_with("diff --cc ") || line.text.starts_with("diff --combined ") {
@@ -164,13 +162,13 @@ fn check_supported(line: &PatchLine<'_>) -> Result<(), PatchError> {
                 line.number,
                 shown(line.text)
             ),
-            "make it against one parent, for example with `git diff HEAD^1`",
+            "create it against one parent, for example with `git diff HEAD^1`",
         ));
     }
     Ok(())
 }
 
-/// Refuses what only names bytes or packs them.
+/// Refuses changes of binary files.
 pub(super) fn check_not_binary(line: &PatchLine<'_>, path: Option<&str>) -> Result<(), PatchError> {
     let text = line.trimmed();
     let differ = text.starts_with("Binary files ") && text.ends_with(" differ");
@@ -180,15 +178,15 @@ pub(super) fn check_not_binary(line: &PatchLine<'_>, path: Option<&str>) -> Resu
     let name = path.map(|path| format!("{path}: ")).unwrap_or_default();
     Err(PatchError::new(
         format!(
-            "{name}line {} of the patch, {}, is a change of a binary file, which cannot be applied",
+            "{name}line {} of the patch, {}, is a change of a binary file, which is not supported",
             line.number,
             shown(text)
         ),
-        "take the binary file out of the patch and copy it instead",
+        "remove the binary file from the patch and copy it instead",
     ))
 }
 
-/// The text of a symbolic link or a submodule is no text of a file.
+/// Refuses symbolic links and submodules, whose content in a diff is not the text of a file.
 fn check_mode(headers: &Headers, path: &str) -> Result<(), PatchError> {
     let modes = [&headers.old_mode, &headers.new_mode];
     let what = modes.into_iter().flatten().find_map(|mode| match mode.trim() {
@@ -198,8 +196,8 @@ fn check_mode(headers: &Headers, path: &str) -> Result<(), PatchError> {
     });
     let Some(what) = what else { return Ok(()) };
     Err(PatchError::new(
-        format!("{path}: the patch changes {what}, which cannot be applied"),
-        format!("take {path} out of the patch"),
+        format!("{path}: the patch changes {what}, which is not supported"),
+        format!("remove {path} from the patch"),
     ))
 }
 
@@ -215,12 +213,14 @@ fn notes(headers: &Headers, path: &str) -> Vec<String> {
     }
 }
 
-fn added(headers: &Headers, path: &str, hunks: Vec<Hunk>) -> Result<Action, PatchError> {
+fn added(headers: &Headers, path: &str, hunks: Vec<Hunk>) -> Result<PatchAction, PatchError> {
     let lines: Vec<_> = hunks.iter().flat_map(|hunk| &hunk.lines).collect();
     let empty_is_meant = headers.is_new && hunks.is_empty();
     if !empty_is_meant && (hunks.len() != 1 || lines.iter().any(|line| line.side != Side::Added)) {
         return Err(PatchError::new(
-            format!("{path}: the patch says that it is new, but not with one hunk of added lines"),
+            format!(
+                "{path}: the patch marks it as new, but does not have exactly one hunk of added lines"
+            ),
             "give a new file one hunk with `+` lines only, or name the old file in the `---` line",
         ));
     }
@@ -233,19 +233,19 @@ fn added(headers: &Headers, path: &str, hunks: Vec<Hunk>) -> Result<Action, Patc
             (false, false) => "\n",
         });
     }
-    Ok(Action::Add { content })
+    Ok(PatchAction::Add { content })
 }
 
-fn deleted(headers: &Headers, path: &str, hunks: Vec<Hunk>) -> Result<Action, PatchError> {
+fn deleted(headers: &Headers, path: &str, hunks: Vec<Hunk>) -> Result<PatchAction, PatchError> {
     let all_removed =
         hunks.iter().flat_map(|hunk| &hunk.lines).all(|line| line.side == Side::Removed);
     if hunks.is_empty() && !headers.is_deleted || !all_removed {
         return Err(PatchError::new(
-            format!("{path}: the patch deletes it, but not with hunks of removed lines"),
+            format!("{path}: the patch deletes it, but does not have only removed lines"),
             "give a deleted file its lines with `-` only, or name the new file in the `+++` line",
         ));
     }
-    Ok(Action::Delete { hunks })
+    Ok(PatchAction::Delete { hunks })
 }
 
 fn updated(
@@ -253,29 +253,27 @@ fn updated(
     old: &str,
     new: &str,
     hunks: Vec<Hunk>,
-) -> Result<(String, Action), PatchError> {
+) -> Result<(String, PatchAction), PatchError> {
     let is_rename = headers.names.rename_from.is_some() && headers.names.rename_to.is_some();
     if hunks.is_empty() && !is_rename {
         let what =
             if headers.new_mode.is_some() { "changes only its mode" } else { "has no hunk for it" };
         return Err(PatchError::new(
             format!("{old}: the patch {what}"),
-            format!("add the hunks of {old}, or take it out of the patch"),
+            format!("add the hunks of {old}, or remove it from the patch"),
         ));
     }
     if is_rename {
-        return Ok((old.to_owned(), Action::Update { move_to: Some(new.to_owned()), hunks }));
+        return Ok((old.to_owned(), PatchAction::Update { move_to: Some(new.to_owned()), hunks }));
     }
-    // `diff -u x.orig x` is how people show what they did to x.
+    // `diff -u x.orig x` is how people show their changes of x.
     let is_backup =
         old.strip_prefix(new).is_some_and(|end| [".orig", ".old", ".bak", "~"].contains(&end));
     if old != new && !is_backup {
         return Err(PatchError::new(
-            format!(
-                "the patch names two files, {old} and {new}, without saying that it is a rename"
-            ),
+            format!("the patch names two files, {old} and {new}, without marking a rename"),
             "write the same path after `--- a/` and `+++ b/`, or `rename from` and `rename to` lines",
         ));
     }
-    Ok((new.to_owned(), Action::Update { move_to: None, hunks }))
+    Ok((new.to_owned(), PatchAction::Update { move_to: None, hunks }))
 }

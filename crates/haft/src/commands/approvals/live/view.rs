@@ -1,5 +1,5 @@
-//! What the live list shows and what keys mean, without a terminal. What is decided is always the request that is
-//! marked, by its id: one that comes or goes meanwhile moves nothing under somebody's fingers.
+//! The text and the keys of the live list, without a terminal. A decision is always about the marked request, by its id: a
+//! request that comes or goes does not change which one a key is about.
 
 use haft_core::{ApprovalDecision, ApprovalState, InboxEntry, InboxListing};
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ use crate::{
     terminal::{Key, Tone, in_tone},
 };
 
-/// So long nothing is marked after what was marked has gone: whoever is about to press a key means that one.
+/// After the marked request has gone, none is marked for this long: a person who is about to press a key means that one.
 const PAUSE_MS: i64 = 1_000;
 const KEYS: &str =
     "↑↓ choose   enter details   a approve   1-4 approve and remember   d deny   q quit";
@@ -29,11 +29,11 @@ pub(super) struct View {
     foreign: usize,
     /// The id of the marked request.
     marked: Option<String>,
-    /// Since when nothing is marked, because what was marked has gone.
+    /// When the marked request went away.
     unmarked_ms: Option<i64>,
     page: Page,
     said: String,
-    /// What was approved here and may have to run here.
+    /// The ids of requests that were approved here and may have to run here.
     expected: Vec<String>,
 }
 
@@ -48,12 +48,12 @@ enum Page {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Deny,
-    /// What to remember, by its number.
+    /// Save the rule with this number.
     Remember(usize),
 }
 
-/// What a key comes to.
-pub(super) enum Wish {
+/// The effect of a key.
+pub(super) enum KeyAction {
     Nothing,
     Quit,
     Decide(Box<InboxEntry>, ApprovalDecision),
@@ -74,14 +74,14 @@ impl View {
         }
     }
 
-    /// What stands now. The mark stays where it is; when its request is gone, nothing is marked for a moment.
+    /// Replaces the list. The mark stays on its request; when that is gone, no request is marked for a moment.
     pub(super) fn refresh(&mut self, found: InboxListing) {
         let was_empty = self.entries.is_empty();
         self.foreign = found.foreign;
         self.entries = found.entries.into_iter().filter(is_open).collect();
         let first = self.entries.first().map(|it| it.record.request.id.clone());
         match &self.marked {
-            // Nobody can have meant another one.
+            // The person cannot have meant another one.
             None if was_empty => self.marked = first,
             Some(marked) if self.position(marked).is_none() => {
                 self.marked = None;
@@ -94,7 +94,7 @@ impl View {
         }
     }
 
-    /// Marks the first one when nobody chooses another for a moment.
+    /// Marks the first request when the person has chosen none for a moment.
     fn mark_again(&mut self, now: i64) {
         if self.marked.is_some() || self.entries.is_empty() {
             self.unmarked_ms = None;
@@ -111,13 +111,13 @@ impl View {
         self.expected.push(id.to_owned());
     }
 
-    /// A call that was approved here and is left to us.
+    /// Returns a call that was approved here and that no other process will run.
     pub(super) fn abandoned(&mut self) -> Option<InboxEntry> {
         let expected = std::mem::take(&mut self.expected);
         let is_expected = |standing: &&InboxEntry| expected.contains(&standing.record.request.id);
         let left = self.entries.iter().find(|it| is_expected(it) && is_left(it)).cloned();
         let done = left.as_ref().map(|it| it.record.request.id.clone());
-        // Those that were taken up meanwhile are of no interest any more.
+        // Another process runs the ones that are taken up.
         let is_waiting = |id: &String| {
             let standing = self.entries.iter().find(|it| it.record.request.id == *id);
             standing.is_some_and(|it| !it.record.is_claimed) && Some(id) != done.as_ref()
@@ -134,14 +134,14 @@ impl View {
         self.entries.get(self.position(self.marked.as_ref()?)?)
     }
 
-    pub(super) fn press(&mut self, key: Key) -> Wish {
+    pub(super) fn press(&mut self, key: Key) -> KeyAction {
         self.said.clear();
         if let Page::Line(purpose, text) = &self.page {
             let (purpose, text) = (*purpose, text.clone());
             return self.type_on(purpose, text, key);
         }
         match key {
-            Key::Interrupt | Key::Letter('q') => return Wish::Quit,
+            Key::Interrupt | Key::Letter('q') => return KeyAction::Quit,
             Key::Escape => self.page = Page::List,
             Key::Enter => self.page = Page::Details(0),
             Key::Up | Key::Letter('k') => self.step(-1),
@@ -156,10 +156,10 @@ impl View {
                 let number = digit.to_digit(10).map_or(0, |number| number as usize);
                 self.begin_remembering(number);
             }
-            // What is pasted here was meant for somewhere else.
+            // Pasted text presses no keys.
             Key::Backspace | Key::Letter(_) | Key::Paste(_) => {}
         }
-        Wish::Nothing
+        KeyAction::Nothing
     }
 
     fn step(&mut self, steps: isize) {
@@ -175,18 +175,18 @@ impl View {
         self.marked = self.entries.get(place).map(|it| it.record.request.id.clone());
     }
 
-    fn decide(&mut self, verdict: ApprovalDecision) -> Wish {
+    fn decide(&mut self, verdict: ApprovalDecision) -> KeyAction {
         let Some(standing) = self.marked().cloned() else {
             self.say("nothing is marked: choose with ↑ and ↓");
-            return Wish::Nothing;
+            return KeyAction::Nothing;
         };
         let may = standing.record.state == ApprovalState::Pending
             || (verdict.approved && is_left(&standing));
         if !may {
             self.say("it has been decided");
-            return Wish::Nothing;
+            return KeyAction::Nothing;
         }
-        Wish::Decide(Box::new(standing), verdict)
+        KeyAction::Decide(Box::new(standing), verdict)
     }
 
     fn begin_line(&mut self, purpose: Purpose) {
@@ -207,23 +207,23 @@ impl View {
         self.begin_line(Purpose::Remember(number));
     }
 
-    fn type_on(&mut self, purpose: Purpose, mut text: String, key: Key) -> Wish {
+    fn type_on(&mut self, purpose: Purpose, mut text: String, key: Key) -> KeyAction {
         match key {
             Key::Letter(letter) => text.push(letter),
             Key::Paste(pasted) => text.extend(pasted.chars().filter(|letter| !letter.is_control())),
             Key::Backspace => drop(text.pop()),
             Key::Escape | Key::Interrupt => {
                 self.page = Page::List;
-                return Wish::Nothing;
+                return KeyAction::Nothing;
             }
             Key::Enter => return self.end_line(purpose, &text),
             Key::Up | Key::Down | Key::PageUp | Key::PageDown => {}
         }
         self.page = Page::Line(purpose, text);
-        Wish::Nothing
+        KeyAction::Nothing
     }
 
-    fn end_line(&mut self, purpose: Purpose, text: &str) -> Wish {
+    fn end_line(&mut self, purpose: Purpose, text: &str) -> KeyAction {
         let verdict = match purpose {
             Purpose::Deny => {
                 let words = Some(text.trim().to_owned()).filter(|words| !words.is_empty());
@@ -239,7 +239,7 @@ impl View {
             None => {
                 self.say("say s, p or u, with a time if it is to lapse: p 1d");
                 self.page = Page::Line(purpose, String::new());
-                Wish::Nothing
+                KeyAction::Nothing
             }
         }
     }

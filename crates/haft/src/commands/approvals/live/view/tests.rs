@@ -41,11 +41,11 @@ fn now() -> Timestamp {
     Timestamp::from_millisecond(1_060_000).expect("a time")
 }
 
-/// Whom a key decides about, and how.
-fn decided(wish: Wish) -> Option<(String, ApprovalDecision)> {
+/// The request that a key decides about, and the decision.
+fn decided(wish: KeyAction) -> Option<(String, ApprovalDecision)> {
     match wish {
-        Wish::Decide(standing, verdict) => Some((standing.record.request.id.clone(), verdict)),
-        Wish::Nothing | Wish::Quit => None,
+        KeyAction::Decide(standing, verdict) => Some((standing.record.request.id.clone(), verdict)),
+        KeyAction::Nothing | KeyAction::Quit => None,
     }
 }
 
@@ -90,7 +90,7 @@ fn what_is_marked_stays_marked_when_others_come_and_go() {
     view.refresh(waiting(&["ask_1", "ask_2", "ask_3", "ask_4"]));
     let (id, verdict) = decided(view.press(Key::Letter('a'))).expect("a yes");
     assert_eq!((&*id, verdict.approved, &*verdict.via), ("ask_3", true, "approvals"));
-    // Decided elsewhere in the moment that somebody presses a key: nobody else's call runs.
+    // Decided elsewhere at the moment of a key press: no other call runs.
     view.refresh(waiting(&["ask_1", "ask_2", "ask_4"]));
     for key in [Key::Letter('a'), Key::Letter('1'), Key::Letter('d'), Key::Enter, Key::Letter('a')]
     {
@@ -137,7 +137,7 @@ fn a_no_has_words_or_none() {
     assert_eq!((verdict.approved, verdict.note), (false, None));
     view.press(Key::Letter('d'));
     view.press(Key::Escape);
-    assert!(matches!(view.press(Key::Letter('q')), Wish::Quit), "it is no longer typed");
+    assert!(matches!(view.press(Key::Letter('q')), KeyAction::Quit), "it is no longer typed");
 }
 
 #[test]
