@@ -289,8 +289,10 @@ impl<'a> Cli<'a> {
     fn doctor(&self, matches: &ArgMatches) -> Ended {
         let globals = Globals::of(matches);
         let host = self.host(Settings::load(&globals.choices, &self.environment.host)?)?;
+        let tried = self.runtime.block_on(doctor::try_command(&host));
+        Programs::end_everything();
         let known = (host.settings(), self.environment);
-        doctor::run(self.terminal, globals.format, host.workspace(), known)
+        doctor::run(self.terminal, globals.format, host.workspace(), known, tried)
     }
 
     /// `haft man`

@@ -85,6 +85,7 @@ fn required_words_are_positional_and_the_rest_are_options() {
     );
     check("x 3 --tags a --tags -b", json!({"pattern": "x", "tags": ["a", "-b"], "depth": 3}));
     check("x 3 --patches [{\"a\":1}]", json!({"pattern": "x", "patches": [{"a": 1}], "depth": 3}));
+    check("x 3 --patches {\"a\":1}", json!({"pattern": "x", "patches": [{"a": 1}], "depth": 3}));
     check("-- -x 3", json!({"pattern": "-x", "depth": 3}));
 }
 

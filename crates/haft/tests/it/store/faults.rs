@@ -338,7 +338,7 @@ fn a_folder_of_haft_that_is_a_link_is_not_followed_for_the_store() {
 fn as_a_stranger(fixture: &Fixture, arguments: &[&str]) -> Option<std::process::Output> {
     const NOBODY: u32 = 65_534;
     let own = |path: &str| std::os::unix::fs::chown(fixture.path(path), Some(NOBODY), Some(NOBODY));
-    for path in ["home", "home/.config", "home/.config/haft", "project"] {
+    for path in ["home", "home/.config", "home/.config/haft", "project", "project/a.txt"] {
         own(path).ok()?;
     }
     fs::set_permissions(fixture.path(""), fs::Permissions::from_mode(0o755)).ok()?;
