@@ -154,11 +154,11 @@ fn no_command_chooses_by_a_link_what_the_next_one_sees() {
 /// Each mechanism works by itself; only a command with this environment shows that none can run.
 #[test]
 fn doctor_tries_a_command_with_the_environment_that_commands_have() {
-    let house = house("auto", "");
-    let whole = house.run(&["doctor"]);
+    let fixture = fixture("auto", "");
+    let whole = fixture.run(&["doctor"]);
     assert!(whole.out.contains("a command runs in this workspace with your PATH"), "{whole:?}");
     let run = |arguments: &[&str]| {
-        let output = house.haft(arguments).env("PATH", "/nowhere").output().expect("haft runs");
+        let output = fixture.haft(arguments).env("PATH", "/nowhere").output().expect("haft runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         (output.status.code(), text)
     };
@@ -180,10 +180,10 @@ fn doctor_tries_a_command_with_the_environment_that_commands_have() {
 fn a_folder_of_path_below_the_temporary_folder_breaks_no_command() {
     let folder = tempfile::Builder::new().tempdir_in("/tmp").expect("a folder");
     for backend in ["auto", "landlock", "bubblewrap"] {
-        let house = house(backend, "");
+        let fixture = fixture(backend, "");
         let path = format!("{}:/tmp:/tmp/gone:/usr/bin:/bin", folder.path().display());
         let run = |arguments: &[&str]| {
-            let mut command = house.haft(arguments);
+            let mut command = fixture.haft(arguments);
             command.env("PATH", &path).output().expect("haft runs")
         };
         let (doctor, bash) = (run(&["doctor"]), run(&["bash", "echo well"]));
