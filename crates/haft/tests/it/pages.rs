@@ -169,10 +169,10 @@ fn the_reference_page_is_the_same_everywhere() {
     insta::assert_snapshot!(hello, @"
     : Hello
 
-    Says hello to somebody, in one of several languages.
+    Greets a name in one of several languages.
 
-    The smallest tool there is: use it to see that calls reach haft and that results come back. It touches nothing.
-    Greetings can be repeated up to 100 times.
+    The smallest tool there is: call it to check that calls reach haft and results come back. It touches nothing.
+    A greeting can be repeated up to 100 times.
 
     - effect: read, idempotent
     - needs: nothing
