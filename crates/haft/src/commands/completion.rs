@@ -132,7 +132,8 @@ impl Cli<'_> {
             } else {
                 Command::new(spec.name.to_string()).about(summary(&spec.description))
             };
-            command.alias(kebab(&spec.name))
+            let alias = kebab(&spec.name);
+            if alias == spec.name { command } else { command.alias(alias) }
         });
         let options = options.into_iter().map(|option| match option.get_id().as_str() {
             "profile" => values.with(option, ValueSource::Profiles),

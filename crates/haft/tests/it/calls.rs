@@ -65,7 +65,7 @@ fn an_unknown_tool_gets_the_nearest_names() {
 
     --- stderr
     error: no tool or command is called `helo`
-      next: did you mean `hello`?
+      next: did you mean `hello` or `help`?
     --- exit 3
     ");
     let called = fixture.run(&["call", "helo", "{}"]);

@@ -107,7 +107,7 @@ fn errors_name_the_next_step() {
 
     --- stderr
     error: `../x` leads to `<root>/x`, outside the workspace <root>/project
-      next: name a path inside it; a person can open another folder by a line under [roots] in their config
+      next: name a path inside it; a person can open another folder with a line under [roots] in their config
     --- exit 5
     ");
     insta::assert_snapshot!(fixture.run(&["edit", "src/main.rs", "fn mian() {}", "x"]).whole(), @r"
