@@ -300,7 +300,7 @@ fn a_damaged_store_is_reported_with_the_way_out_of_it() {
         assert_eq!(fs::read(&store).expect("there"), broken, "{damage}: nothing is overwritten");
         let restored = fixture.run(&["store", "restore", backup]);
         assert_eq!(restored.code, 0, "{restored:?}");
-        assert!(restored.out.contains("what was there is"), "{restored:?}");
+        assert!(restored.out.contains("the old store is now"), "{restored:?}");
         let aside = restored.out.split_whitespace().find(|word| word.contains(".before-"));
         let aside =
             aside.expect("it is named").replace("<root>/", &fixture.path("").display().to_string());
