@@ -421,21 +421,21 @@ impl EventSender {
 #[derive(Clone, Default)]
 pub(crate) struct CancelSignal {
     pub(crate) token: CancellationToken,
-    heard: Arc<AtomicBool>,
+    is_listening: Arc<AtomicBool>,
 }
 
 impl CancelSignal {
     pub(crate) fn new(token: CancellationToken) -> Self {
-        Self { token, heard: Arc::default() }
+        Self { token, is_listening: Arc::default() }
     }
 
     pub(crate) fn listen(&self) -> CancellationToken {
-        self.heard.store(true, Ordering::Release);
+        self.is_listening.store(true, Ordering::Release);
         self.token.clone()
     }
 
     pub(crate) fn has_listener(&self) -> bool {
-        self.heard.load(Ordering::Acquire)
+        self.is_listening.load(Ordering::Acquire)
     }
 }
 

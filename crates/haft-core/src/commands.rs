@@ -366,11 +366,11 @@ impl Shell {
     /// A failing program is not an error.
     pub async fn finish(&self, launch: Launch, limit: usize) -> Result<FinishedProcess, ToolError> {
         let process = self.start(launch)?;
-        let awaited = KillOnDrop::new(process.clone());
+        let kill_guard = KillOnDrop::new(process.clone());
         let mut changes = process.changes();
         // The sender lives in the process, which is still alive here.
         while !process.status().state.is_over() && changes.changed().await.is_ok() {}
-        drop(awaited);
+        drop(kill_guard);
         if let Some(failure) = process.failure() {
             return Err(failure);
         }

@@ -145,8 +145,8 @@ impl fmt::Display for ErrorKind {
 
 /// The failure of a call, in words that a model or a person can act on.
 ///
-/// Messages are lower case, without a full stop, and name the path, URL or id. Controls and bidirectional marks that such a
-/// name holds are escaped here, so that no error shows them raw, whichever way it leaves haft.
+/// Messages are lower case, without a full stop, and name the path, URL or id. Control characters
+/// and bidirectional marks in such names are escaped here, so that no surface shows them raw.
 #[derive(Debug)]
 pub struct ToolError {
     kind: ErrorKind,

@@ -6,11 +6,11 @@
 //! woken. Work that may take long runs through [`spawn_blocking`](crate::spawn_blocking).
 
 mod change;
-mod closed;
 mod lines;
 mod metadata;
 mod scan;
 mod search;
+mod unwritable;
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,6 @@ use std::{
 
 pub use self::{
     change::{ChangeTarget, CurrentState, PathRestore, PlanChanges, PlannedChange, RestoredState},
-    closed::ClosedPath,
     lines::LineIndexes,
     metadata::{DirectoryEntry, FileKind, FileMetadata, Listing, MAX_HASHED_BYTES, Version},
     scan::{ChangedFile, FileChange, FileStamp, WorkspaceScan},
@@ -29,6 +28,7 @@ pub use self::{
         FileMatches, FindFiles, FoundFile, FoundFiles, MatchLine, SearchFiles, SearchResult,
         ShouldStop, TreeEntry, TreeListing, WalkTree,
     },
+    unwritable::UnwritablePath,
 };
 use crate::{
     Access, Call, Capability, ErrorKind, Grants, JournalWriter, Need, PathState, Power, PreImages,

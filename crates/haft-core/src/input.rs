@@ -39,8 +39,9 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolInput for T {
     }
 }
 
-/// The schema of a field that names a file or directory: `#[schemars(with = "haft_core::PathInput")]`. An empty path is
-/// refused: it is mostly a slip, and tools would take it for the workspace.
+/// The schema of a field that names a file or directory: `#[schemars(with =
+/// "haft_core::PathInput")]`. An empty path is refused: it is usually a mistake, and tools would
+/// take it for the workspace.
 pub enum PathInput {}
 
 impl JsonSchema for PathInput {

@@ -268,7 +268,10 @@ impl Net {
         };
         // The user's configuration of the search engine grants its key.
         let engine_key = self.client()?.search().key.as_deref();
-        let is_engine_key = |access: &Access| matches!(access, Access::SendSecret { name, .. } if Some(name.as_str()) == engine_key);
+        let is_engine_key = |access: &Access| match access {
+            Access::SendSecret { name, .. } => Some(name.as_str()) == engine_key,
+            _ => false,
+        };
         let accesses = request.secrets();
         let mut asked_for = accesses.iter().filter(|access| !is_engine_key(access));
         asked_for.try_for_each(|access| grants.check(access))

@@ -106,8 +106,8 @@ impl From<&ToolError> for OutcomeError {
 /// The text for the model when a call failed: the partial result, then the message and the next
 /// step.
 pub(crate) fn content_of_failure(partial: String, error: &ToolError) -> String {
-    let told = OutcomeError::from(error).words();
-    if partial.is_empty() { told } else { format!("{partial}\n\n{told}") }
+    let failure = OutcomeError::from(error).words();
+    if partial.is_empty() { failure } else { format!("{partial}\n\n{failure}") }
 }
 
 #[cfg(test)]
@@ -116,9 +116,9 @@ mod tests {
 
     #[test]
     fn a_partial_result_precedes_the_text_of_the_error() {
-        let error = ToolError::failed("it broke").hint("mend it");
+        let error = ToolError::failed("it broke").hint("fix it");
         let mut outcome = Outcome::failed("grep", &error);
-        assert_eq!(outcome.content, "error (tool_failed): it broke\nnext: mend it");
+        assert_eq!(outcome.content, "error (tool_failed): it broke\nnext: fix it");
         assert_eq!(outcome.partial(), None);
         outcome.content = content_of_failure("a:1: x".to_owned(), &error);
         assert_eq!(outcome.partial(), Some("a:1: x"));

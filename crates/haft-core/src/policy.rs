@@ -520,8 +520,8 @@ impl Policy {
             || self.asks_outside(&access)
     }
 
-    /// Whether some agent, or who is none, is asked before a path outside of the workspace, and no
-    /// rule allows it.
+    /// Returns true if some agent, or a person, needs approval for a path outside the workspace,
+    /// and no rule allows it.
     fn asks_outside(&self, access: &Access) -> bool {
         let (Access::Read(path) | Access::Write(path)) = access else { return false };
         let agents = self.layers.iter().flat_map(|layer| &layer.agents);
@@ -536,7 +536,7 @@ impl Policy {
         !allows.any(|rule| rule.touches("bash", access, &self.roots))
     }
 
-    /// Whether a resolved path is secret.
+    /// Returns true if a resolved path is secret.
     pub(crate) fn is_secret(&self, path: &Path) -> bool {
         self.secret_paths.find(path, &self.roots).is_some()
     }

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_waiting_leaves_the_line() {
+    async fn a_cancelled_waiter_leaves_the_queue() {
         let queue = PathQueue::default();
         let first = queue.enter(&id("1"), &[], paths(&["a"])).await;
         let (two, three) = (id("2"), id("3"));

@@ -176,23 +176,23 @@ impl Registry {
         let entries: Vec<(String, Entry)> =
             self.read().iter().map(|(name, entry)| (name.clone(), entry.clone())).collect();
         // All start at once, so that the slowest one decides, not the sum.
-        let makings: Vec<_> = entries
+        let creations: Vec<_> = entries
             .into_iter()
             .map(|(name, entry)| match entry {
-                Entry::Ready(tool) => Making::Done(tool),
+                Entry::Ready(tool) => Creation::Done(tool),
                 Entry::Lazy(lazy) => {
                     let registry = self.clone();
-                    Making::Started(tokio::spawn(
+                    Creation::Started(tokio::spawn(
                         async move { registry.create(&name, &lazy).await },
                     ))
                 }
             })
             .collect();
-        let mut tools = Vec::with_capacity(makings.len());
-        for making in makings {
-            match making {
-                Making::Done(tool) => tools.push(tool),
-                Making::Started(task) => tools.extend(task.await.ok().flatten()),
+        let mut tools = Vec::with_capacity(creations.len());
+        for creating in creations {
+            match creating {
+                Creation::Done(tool) => tools.push(tool),
+                Creation::Started(task) => tools.extend(task.await.ok().flatten()),
             }
         }
         tools
@@ -305,7 +305,7 @@ impl Registry {
     }
 }
 
-enum Making {
+enum Creation {
     Done(Arc<dyn Tool>),
     Started(tokio::task::JoinHandle<Option<Arc<dyn Tool>>>),
 }
@@ -342,9 +342,9 @@ fn define_all(
 /// Creates a tool with code from outside haft, which may hang, panic, or return another tool than
 /// it promised.
 async fn create_guarded(name: &str, lazy: &Lazy) -> CreationResult {
-    let making = tokio::spawn((lazy.init)());
-    let abort = making.abort_handle();
-    let joined = tokio::time::timeout(INIT_TIMEOUT, making).await;
+    let creating = tokio::spawn((lazy.init)());
+    let abort = creating.abort_handle();
+    let joined = tokio::time::timeout(INIT_TIMEOUT, creating).await;
     let tool = match joined {
         Err(_elapsed) => {
             abort.abort();

@@ -26,14 +26,15 @@ pub const ALIASES: &str = "x-aliases";
 /// together.
 pub const IN_CONTENT: &str = "x-in-content";
 
-/// The one-letter option of a property on the command line, such as `"x-short" = "i"`; no other surface shows it.
+/// Keyword for the one-letter option of a property on the command line, such as `"x-short" = "i"`.
+/// No other surface shows it.
 pub const SHORT: &str = "x-short";
 
-/// Names what a property identifies: `change`, `output` or `session`. Completion offers the ones that exist; no other surface
-/// shows it.
+/// Keyword for the kind of record that a property identifies: `change`, `output` or `session`.
+/// Completion offers the existing ones, and no other surface shows it.
 pub const REFERS_TO: &str = "x-refers-to";
 
-/// Marks a text that is a path; see [`crate::PathInput`].
+/// Keyword for a text that is a path; see [`crate::PathInput`].
 pub(crate) const PATH: &str = "x-path";
 
 /// Foreign schemas nested deeper than this are refused: compiling them could overflow the stack.
@@ -503,9 +504,9 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_path_is_told_what_to_give() {
+    fn an_empty_path_gets_a_hint() {
         #[derive(Deserialize, JsonSchema)]
-        #[expect(dead_code, reason = "only its schema is looked at")]
+        #[expect(dead_code, reason = "only its schema is used")]
         struct Places {
             /// One.
             #[schemars(with = "crate::PathInput", extend("x-aliases" = ["file"]))]
@@ -522,8 +523,8 @@ mod tests {
         let fine = json!({"one": ".", "other": null, "many": ["a"]});
         assert!(schema.surely_fits(&fine));
         let found = schema.violations(&json!({"one": "", "other": "", "many": ["a", ""]}));
-        let told = "expected a path, got \"\"; give \".\" for the workspace itself";
-        let expected = ["one", "other", "many[1]"].map(|field| format!("{field}: {told}"));
+        let shown = "expected a path, got \"\"; give \".\" for the workspace itself";
+        let expected = ["one", "other", "many[1]"].map(|field| format!("{field}: {shown}"));
         assert_eq!(found, expected);
     }
 

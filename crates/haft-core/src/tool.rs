@@ -193,7 +193,8 @@ impl ToolSpec {
         self
     }
 
-    /// Returns the description, or a substitute for an empty one: some model APIs refuse empty descriptions.
+    /// Returns the description, or a substitute for an empty one: some model APIs refuse empty
+    /// descriptions.
     pub fn described(&self) -> Cow<'_, str> {
         description_of(&self.description, Some(&self.title), &self.name)
     }

@@ -362,7 +362,8 @@ impl JournalWriter {
     fn not_recorded(&self, entries: &[NewJournalEntry], error: ToolError) -> ToolError {
         let first = entries.first().map_or(Path::new("."), |entry| &entry.path).display();
         let message = format!(
-            "`{first}` was not changed, because its current state could not be stored for undo: {error}"
+            "`{first}` was not changed, because its current state could not be stored for undo: \
+             {error}"
         );
         let hint = format!(
             "{}; a person can disable undo with `record = false` under [journal]",

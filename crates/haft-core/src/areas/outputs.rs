@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_give_way_at_the_quota() {
+    async fn the_oldest_are_dropped_at_the_quota() {
         let outputs = MemoryOutputs::with_quota(10);
         let first = keep(&outputs, "aaaaaa").await.expect("kept");
         let second = keep(&outputs, "bbbbbb").await.expect("kept");

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rule_speaks_in_its_session_until_it_is_revoked() {
+    async fn a_rule_applies_in_its_session_until_it_is_revoked() {
         let store = MemoryRules::default();
         let saved = store.save("one", "Ann", &remember(&["bash(make *)"], None)).await;
         let saved = saved.expect("it is a rule");
@@ -220,10 +220,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lapsed_rule_is_gone() {
+    async fn an_expired_rule_is_gone() {
         let store = MemoryRules::default();
-        let lapsed = remember(&["bash(make *)"], Some(1));
-        store.save("one", "Ann", &lapsed).await.expect("it is a rule");
+        let expired = remember(&["bash(make *)"], Some(1));
+        store.save("one", "Ann", &expired).await.expect("it is a rule");
         assert_eq!(store.active("one").await.expect("rules"), []);
         assert_eq!(store.list().await.expect("rules"), []);
     }

@@ -87,14 +87,14 @@ mod tests {
         let before = scan(&[("same", 1), ("b", 1), ("gone", 1)]);
         let after = scan(&[("same", 1), ("b", 2), ("a", 1)]);
         let changes = after.changes_since(&before).expect("both are complete");
-        let told: Vec<(&str, FileChange)> =
+        let shown: Vec<(&str, FileChange)> =
             changes.iter().map(|changed| (changed.path.as_str(), changed.change)).collect();
         let expected = [
             ("a", FileChange::Created),
             ("b", FileChange::Modified),
             ("gone", FileChange::Deleted),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -245,6 +245,7 @@ fn check_inside(gate: &GateInner, named: &Access, resolved: &Access) -> Result<(
     };
     let message = format!("{leads}`{}`{comma} outside the workspace {workspace}", path.display());
     Err(ToolError::denied(message).hint(
-        "name a path inside it; a person can open another folder with a line under [roots] in their config",
+        "name a path inside it; a person can open another folder with a line under [roots] in \
+         their config",
     ))
 }

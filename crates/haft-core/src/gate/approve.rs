@@ -23,8 +23,8 @@ use crate::{
 };
 use serde_json::Value;
 
-/// How many earlier calls are replayed to count the prompts a rule would have avoided, and for how
-/// long at most: an approver is waiting.
+/// Limits for counting the prompts that a rule would have avoided: the number of replayed entries,
+/// and the time. The time is short because an approver is waiting.
 const MAX_REPLAYED_ENTRIES: usize = 2_000;
 const REPLAY_TIMEOUT: Duration = Duration::from_millis(20);
 

@@ -26,7 +26,8 @@ pub(super) async fn bound(gate: &GateInner, call_state: &CallState, outcome: &mu
             let kept = keep(gate, call_state, outcome, whole).await;
             let words = match &kept {
                 Ok(id) => format!(
-                    "; the full text is stored as output {id}: read it with output_read, search it with output_search"
+                    "; the full text is stored as output {id}: read it with output_read, search it \
+                     with output_search"
                 ),
                 Err(error) => format!("; the full text could not be stored: {}", short(error)),
             };

@@ -81,8 +81,8 @@ fn withhold_optional(gate: &GateInner, call_state: &mut CallState) {
 }
 
 fn refusal(gate: &GateInner, call_state: &CallState, decision: &Decision) -> ToolError {
-    let to_whom = match &decision.agent {
-        Some(agent) => format!(" to agent `{agent}`"),
+    let for_agent = match &decision.agent {
+        Some(agent) => format!(" for agent `{agent}`"),
         None => String::new(),
     };
     let name = call_state.name();
@@ -94,6 +94,6 @@ fn refusal(gate: &GateInner, call_state: &CallState, decision: &Decision) -> Too
         _ => None,
     };
     let what = touched.map_or(String::new(), |access| format!("{access}: "));
-    let message = format!("`{name}` is denied{to_whom}: {what}{}", decision.reason);
+    let message = format!("`{name}` is denied{for_agent}: {what}{}", decision.reason);
     ToolError::denied(message).hint(format!("to change that, {}", decision.change))
 }

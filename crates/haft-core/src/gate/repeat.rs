@@ -81,8 +81,9 @@ pub(super) async fn mark_repeat(gate: &GateInner, call_state: &CallState, outcom
     let (lines, bytes, seconds) =
         (count_lines(&outcome.content), outcome.content.len(), ago.as_secs());
     outcome.content = format!(
-        "[unchanged: the same {lines} lines ({bytes} bytes) that call {call_id} returned {seconds} s ago. If \
-         you no longer have them, repeat the call to get them in full, or read output {id} with output_read]"
+        "[unchanged: the same {lines} lines ({bytes} bytes) that call {call_id} returned {seconds} s \
+         ago. If you no longer have them, repeat the call to get them in full, or read output {id} \
+         with output_read]"
     );
     outcome.metadata.insert("repeats".to_owned(), Value::String(call_id));
     outcome.output_id = Some(id);

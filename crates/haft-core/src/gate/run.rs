@@ -92,7 +92,8 @@ async fn wait_for_paths(
         place = gate.queue.enter(&call_state.info.call_id, ancestors, paths) => Ok(place),
         () = tokio::time::sleep_until(latest) => {
             let name = call_state.name();
-            let why = format!("`{name}` timed out waiting for another call that changes the same path");
+            let why =
+                format!("`{name}` timed out waiting for another call that changes the same path");
             Err(ToolError::new(ErrorKind::Timeout, why))
         }
         () = call_state.cancel.token.cancelled() => Err(cancelled(call_state)),

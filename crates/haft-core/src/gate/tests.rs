@@ -237,7 +237,7 @@ async fn a_denied_call_never_runs_and_says_which_rule_for_whom() {
     let message = &outcome.error.expect("denied").message;
     assert_eq!(
         message,
-        "`write` is denied to agent `coder`: write docs/a: rule deny `write(docs/**)` (user.toml)"
+        "`write` is denied for agent `coder`: write docs/a: rule deny `write(docs/**)` (user.toml)"
     );
     assert_eq!(ran.load(Ordering::SeqCst), 0);
 }
@@ -422,8 +422,8 @@ async fn a_call_that_was_cancelled_before_it_started_does_not_start() {
     let Submission::Pending(asked) = gate.submit(call("write", json!({"path": "a"}))).await else {
         panic!("it must need approval");
     };
-    let yes = Some(ApprovalDecision::approve("ada", "console"));
-    gate.approvals().settle(&asked.id, ApprovalState::Approved, yes).await.expect("pending");
+    let approval = Some(ApprovalDecision::approve("ada", "console"));
+    gate.approvals().settle(&asked.id, ApprovalState::Approved, approval).await.expect("pending");
     let Ok(Submission::Done(outcome)) = gate.resume(&asked.id, off(Context::new("s1"))).await
     else {
         panic!("it was decided");
@@ -523,9 +523,9 @@ async fn secrets_do_not_leak_through_repairs() {
     let redactor = Redactor::new([("PIN".to_owned(), "987654321".to_owned())]);
     let gate = builder([echo()]).ledger(ledger.clone()).redactor(redactor).build();
     let outcome = gate.call(call("echo", json!({"path": 987654321}))).await;
-    let told = r#"path: read [secret:PIN] as "[secret:PIN]""#;
-    assert_eq!(outcome.repairs, [told]);
-    assert_eq!(ledger.entries()[0].repairs, [told]);
+    let shown = r#"path: read [secret:PIN] as "[secret:PIN]""#;
+    assert_eq!(outcome.repairs, [shown]);
+    assert_eq!(ledger.entries()[0].repairs, [shown]);
 }
 
 #[tokio::test]
@@ -695,7 +695,8 @@ async fn explaining_a_denied_call_gives_the_decision() {
     let ran = Arc::default();
     let policy = Policy::new([user_layer(Mode::All, &[(Action::Deny, "write(/w/docs)")])]);
     let gate = builder([writer(&ran)]).policy(policy).build();
-    let explanation = gate.explain(call("write", json!({"path": "docs/a"}))).await.expect("told");
+    let explanation =
+        gate.explain(call("write", json!({"path": "docs/a"}))).await.expect("explained");
     assert_eq!(explanation.decision.action, Action::Deny);
     assert_eq!(explanation.accesses, [Access::Write("docs/a".into())]);
 }
@@ -708,7 +709,7 @@ async fn an_unknown_approval_cannot_be_claimed() {
 }
 
 /// Reports whether it runs in its own task, before and after it has waited.
-fn where_am_i() -> Probe {
+fn task_reporter() -> Probe {
     Probe::new("where", |_| async {
         let has_own_task = || tokio::task::try_id().is_some();
         let before = has_own_task();
@@ -729,7 +730,7 @@ fn a_call_that_need_not_wait_ends_where_it_began() {
     let runtime = runtime.expect("a runtime");
     let _inside = runtime.enter();
     let panics = Probe::new("panics", |_| async { panic!("on purpose") });
-    let gate = builder([echo(), panics, where_am_i()]).start_in_place().build();
+    let gate = builder([echo(), panics, task_reporter()]).start_in_place().build();
     let mut done = Box::pin(gate.call(call("echo", json!({"limit": 1}))));
     let std::task::Poll::Ready(outcome) = poll_once(&mut done) else { panic!("it waited") };
     assert_eq!(outcome.content, r#"{"limit":1}"#);
@@ -743,7 +744,7 @@ fn a_call_that_need_not_wait_ends_where_it_began() {
 
 #[tokio::test]
 async fn by_default_a_tool_starts_in_its_own_task() {
-    let gate = builder([where_am_i()]).build();
+    let gate = builder([task_reporter()]).build();
     assert_eq!(gate.call(call("where", json!({}))).await.content, "true true");
 }
 
@@ -785,7 +786,7 @@ async fn a_caller_gets_the_progress_of_its_own_call_only() {
 }
 
 #[tokio::test]
-async fn what_a_caller_brings_goes_before_what_the_program_has() {
+async fn services_of_the_caller_take_precedence() {
     let names =
         Probe::new("names", |call| async move { Ok(Reply::text(&*call.service::<str>()?)) });
     let gate = builder([names]).service::<str>("program".into()).build();

@@ -157,8 +157,11 @@ fn inactive(
                 it.layer.is_active(it.rule) && (it.agent.is_none() || it.agent == agent);
             is_active && it.rule.action == rule.action && it.rule.text == rule.text
         };
-        let twin = earlier.iter().find(same)?;
-        (format!("repeats the rule at {}", twin.rule.source), "remove one of the two".to_owned())
+        let duplicate = earlier.iter().find(same)?;
+        (
+            format!("repeats the rule at {}", duplicate.rule.source),
+            "remove one of the two".to_owned(),
+        )
     };
     let message = format!("{} `{}` {message}", rule.action, rule.text);
     Some(finding(rule.source.clone(), FindingKind::Idle, message, &hint))
@@ -206,7 +209,8 @@ fn excess(rule: &Rule, is_wide: &dyn Fn(&str) -> bool) -> Option<(&'static str, 
         )),
         "secret" if secret_parts(argument).1.is_none() => Some((
             "any command or host may receive it",
-            "name the command or the host, as in `secret(GH_TOKEN: gh pr list)` or `secret(GH_TOKEN: api.github.com)`",
+            "name the command or the host, as in `secret(GH_TOKEN: gh pr list)` or \
+             `secret(GH_TOKEN: api.github.com)`",
         )),
         "web_fetch" if is_all => {
             Some(("every host may be contacted", "name hosts, as in `web_fetch(docs.rs)`"))

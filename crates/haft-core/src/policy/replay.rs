@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_rules_spares_what_it_allows_as_a_whole() {
+    fn a_set_of_rules_avoids_the_prompts_it_allows_as_a_whole() {
         let policy = Policy::default();
         let past = |avoided| Some(PromptsAvoided { spared: avoided, asked: 4 });
         let sets: [&[&str]; 4] = [
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_written_rule_asks_for_is_spared_by_nothing() {
+    fn a_saved_rule_avoids_no_prompt_of_a_written_rule() {
         let mut user = Layer::new(LayerKind::User, "f");
         let ask = Rule::parse(Action::Ask, "bash(git *)", Source::named("f")).expect("a rule");
         user.rules.push(ask);

@@ -263,10 +263,11 @@ impl Rule {
             return false;
         };
         let head = argument.split('*').next().unwrap_or_default();
-        let meets = |seen: &String| head.starts_with(seen.as_str()) || seen.starts_with(head);
+        let matches_prefix =
+            |seen: &String| head.starts_with(seen.as_str()) || seen.starts_with(head);
         self.action != Action::Allow
             && self.may_touch(tool, access)
-            && command.known_prefixes.iter().any(meets)
+            && command.known_prefixes.iter().any(matches_prefix)
     }
 
     /// A warning if no known tool matches the rule's name.
@@ -503,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_speaks_of_accesses_whichever_tool_makes_them() {
+    fn an_argument_matches_accesses_whichever_tool_makes_them() {
         let private = rule(Action::Deny, "read(private/**)");
         assert!(touches(&private, "grep", &Access::Read("private/a".into())));
         assert!(!touches(&private, "grep", &Access::Read("public/a".into())));

@@ -248,12 +248,12 @@ fn each_access_has_its_own_verdict() {
         saved: &[],
     };
     let verdicts = policy.access_decisions(&query);
-    let told: Vec<String> = verdicts
+    let shown: Vec<String> = verdicts
         .iter()
         .map(|it| format!("{} {}: {}", it.decision.action, it.access, it.decision.reason))
         .collect();
     assert_eq!(
-        told,
+        shown,
         [
             "ask run git push origin: rule ask `bash(git push *)` (user.toml:1)",
             "deny read .env: read .env: `.env` is a secret path (built-in)",
@@ -304,7 +304,7 @@ fn what_is_offered_covers_all_that_was_asked_about_and_nothing_else() {
     assert_eq!(offers(&policy, "bash", &[Access::Any(Power::Net)]), [["bash(net)"]]);
     assert_eq!(offers(&policy, "hello", &[]), [["hello"]]);
     let none = Vec::<Vec<String>>::new();
-    assert_eq!(offers(&policy, "hello", &[write("src/a")]), none, "nobody asks");
+    assert_eq!(offers(&policy, "hello", &[write("src/a")]), none, "no approval is needed");
     // A saved rule would have no effect here, so none is offered.
     let asks = Policy::new([layer(LayerKind::User, &[(Ask, "bash(git *)")])]);
     assert_eq!(offers(&asks, "bash", &[push]), none);
@@ -316,19 +316,19 @@ fn the_effective_mode_names_its_source() {
     user.mode = Some(Mode::All);
     let mut project = layer(LayerKind::Project, &[]);
     project.mode = Some(Mode::Safe);
-    let told = |policy: &Policy| {
+    let shown = |policy: &Policy| {
         let EffectiveMode { mode, by, asked } = policy.effective_mode(None);
         format!("{mode} by {by}, asked {asked}")
     };
-    assert_eq!(told(&Policy::default()), "contained by built-in, asked contained");
-    assert_eq!(told(&Policy::new([user.clone()])), "all by user.toml, asked all");
+    assert_eq!(shown(&Policy::default()), "contained by built-in, asked contained");
+    assert_eq!(shown(&Policy::new([user.clone()])), "all by user.toml, asked all");
     assert_eq!(
-        told(&Policy::new([user.clone(), project.clone()])),
+        shown(&Policy::new([user.clone(), project.clone()])),
         "safe by project.toml, asked all"
     );
     user.mode = Some(Mode::Safe);
     assert_eq!(
-        told(&Policy::new([user, project])),
+        shown(&Policy::new([user, project])),
         "safe by user.toml, asked safe",
         "no layer lowered it"
     );

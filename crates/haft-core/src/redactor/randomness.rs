@@ -42,14 +42,14 @@ fn bits_per_byte(bytes: &[u8]) -> f64 {
 /// case changes, as in `oauth2_tokenFor`. Random characters change their class about every second
 /// byte, and have a long run without punctuation.
 fn is_wordy(bytes: &[u8]) -> bool {
-    let stretches = || bytes.split(|byte| !byte.is_ascii_alphanumeric());
-    let longest = stretches().map(<[u8]>::len).max().unwrap_or(0);
-    let n_alnum: usize = stretches().map(<[u8]>::len).sum();
-    let n_pieces: usize = stretches().map(n_pieces).sum();
+    let runs = || bytes.split(|byte| !byte.is_ascii_alphanumeric());
+    let longest = runs().map(<[u8]>::len).max().unwrap_or(0);
+    let n_alnum: usize = runs().map(<[u8]>::len).sum();
+    let n_pieces: usize = runs().map(n_pieces).sum();
     longest < 12 || n_alnum * 10 >= n_pieces * 34
 }
 
-fn n_pieces(stretch: &[u8]) -> usize {
+fn n_pieces(run: &[u8]) -> usize {
     let begins_piece = |window: &[u8]| match window {
         [before, here] if here.is_ascii_digit() || before.is_ascii_digit() => {
             here.is_ascii_digit() != before.is_ascii_digit()
@@ -58,9 +58,9 @@ fn n_pieces(stretch: &[u8]) -> usize {
         _ => false,
     };
     let ends_capitals = |window: &[u8]| matches!(window, [b'A'..=b'Z', b'A'..=b'Z', b'a'..=b'z']);
-    usize::from(!stretch.is_empty())
-        + stretch.windows(2).filter(|window| begins_piece(window)).count()
-        + stretch.windows(3).filter(|window| ends_capitals(window)).count()
+    usize::from(!run.is_empty())
+        + run.windows(2).filter(|window| begins_piece(window)).count()
+        + run.windows(3).filter(|window| ends_capitals(window)).count()
 }
 
 /// UUIDs are identifiers far more often than secrets.

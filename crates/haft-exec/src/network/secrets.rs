@@ -114,7 +114,7 @@ fn encoded(value: &str, place: SecretContext) -> Cow<'_, str> {
         SecretContext::Query => {
             url::form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().into()
         }
-        // Line breaks and other controls were refused, so these two are all.
+        // Control characters were refused, so only these two need escaping.
         SecretContext::Json => value.replace('\\', r"\\").replace('"', "\\\"").into(),
     }
 }

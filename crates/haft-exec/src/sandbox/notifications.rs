@@ -228,7 +228,7 @@ impl DenialClassifier {
             .then(|| self.no_network(format!("connect to {address}")))
     }
 
-    #[expect(clippy::unused_self, reason = "reads as what the classifier says")]
+    #[expect(clippy::unused_self, reason = "belongs to the classifier")]
     fn no_network(&self, what: String) -> Denial {
         Denial {
             what,

@@ -380,7 +380,7 @@ fn denied_calls() -> Result<(), ToolError> {
         // The program is never started: the result is in the error.
         Err(io::Error::from_raw_os_error(if is_right { libc::ECANCELED } else { libc::EPROTO }))
     };
-    #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
+    #[expect(unsafe_code, reason = "only pre_exec runs code between fork and exec")]
     // SAFETY: as in `trial.rs`; the closure makes two calls and allocates nothing.
     unsafe {
         command.pre_exec(tries);

@@ -82,7 +82,7 @@ fn finish(
 
 /// Makes the child apply the restrictions before exec.
 pub(crate) fn apply(command: &mut Command, restrictions: ChildRestrictions) {
-    #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
+    #[expect(unsafe_code, reason = "only pre_exec runs code between fork and exec")]
     // SAFETY: between fork and exec only system calls are made; their inputs were prepared before,
     // and nothing is allocated or locked (errors are numbers).
     unsafe {

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 pub(crate) const SECRET: &str = "the secret outside";
 
 pub(crate) struct TestWorkspace {
-    #[expect(dead_code, reason = "the directory goes with it")]
+    #[expect(dead_code, reason = "dropping it removes the directory")]
     directory: TempDir,
     pub(crate) root: PathBuf,
     pub(crate) outside: PathBuf,
@@ -223,7 +223,7 @@ pub(crate) fn note(text: &str) {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one door: how this program tells itself what to do"
+    reason = "the only use: this test program passes itself a task"
 )]
 pub(crate) fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from)

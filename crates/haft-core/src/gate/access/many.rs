@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_meets_what_the_shell_would_make_of_it() {
+    fn a_pattern_matches_like_the_shell() {
         let check = |pattern: &str, path: &str, expected: bool| {
             let pattern: Vec<String> = pattern.split('/').map(str::to_owned).collect();
             let is_found = may_fit(&pattern, Path::new(path)) != SearchStep::Skip;

@@ -65,7 +65,8 @@ impl Truncated {
         let Self { bytes, omitted, lines: all, parts } = self;
         let further = if parts.len() > 2 { "; more is omitted below" } else { "" };
         format!(
-            "truncated: {lines} omitted{further}; {omitted} of {bytes} bytes, {all} lines in total{kept}"
+            "truncated: {lines} omitted{further}; {omitted} of {bytes} bytes, {all} lines in \
+             total{kept}"
         )
     }
 }

@@ -316,7 +316,7 @@ mod tests {
                 assert_eq!(value, given);
             }
         }
-        // What cannot mean anything else is still repaired.
+        // Unambiguous spellings are still repaired.
         for (given, typed, exact) in [
             (json!({"file": "x"}), json!({"file_path": "x"}), json!({"file_path": "x"})),
             (json!({"filePath": "x"}), json!({"file_path": "x"}), json!({"filePath": "x"})),

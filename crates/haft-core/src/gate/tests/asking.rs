@@ -209,8 +209,8 @@ async fn the_first_decision_wins_and_the_second_is_a_conflict() {
         }
     };
     let approvals = gate.approvals();
-    let yes = ApprovalDecision::approve("ada", "console");
-    approvals.settle(&id, ApprovalState::Approved, Some(yes)).await.expect("the first");
+    let approval = ApprovalDecision::approve("ada", "console");
+    approvals.settle(&id, ApprovalState::Approved, Some(approval)).await.expect("the first");
     let no = ApprovalDecision::deny("bob", "console", None);
     let second = approvals.settle(&id, ApprovalState::Denied, Some(no)).await.expect_err("late");
     assert_eq!(second.kind(), ErrorKind::Conflict);
@@ -233,9 +233,9 @@ async fn a_pending_call_runs_once_after_approval() {
     assert!(matches!(again, Submission::Pending(_)), "not decided yet");
     assert_eq!(ran.load(Ordering::SeqCst), 0);
 
-    let yes = Some(ApprovalDecision::approve("ada", "console"));
+    let approval = Some(ApprovalDecision::approve("ada", "console"));
     let approvals = gate.approvals();
-    approvals.settle(&request.id, ApprovalState::Approved, yes).await.expect("pending");
+    approvals.settle(&request.id, ApprovalState::Approved, approval).await.expect("pending");
     let Ok(Submission::Done(outcome)) = gate.resume(&request.id, Context::new("other")).await
     else {
         panic!("it was decided");
@@ -274,10 +274,10 @@ async fn a_denial_holds_even_when_the_rules_have_changed_since() {
 #[tokio::test]
 async fn a_saved_rule_is_not_asked_for_again_in_its_session() {
     let ran = Arc::default();
-    let mut yes = ApprovalDecision::approve("ada", "test");
+    let mut approval = ApprovalDecision::approve("ada", "test");
     let rules = vec!["write(src/**)".to_owned()];
-    yes.remember = Some(Remember { rules, scope: Scope::Session, expires_ms: None });
-    let person = TestApprover::deciding(Some(yes));
+    approval.remember = Some(Remember { rules, scope: Scope::Session, expires_ms: None });
+    let person = TestApprover::deciding(Some(approval));
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
         .handler(person.clone())
@@ -315,9 +315,9 @@ async fn an_approved_call_that_would_touch_something_else_needs_approval_again()
     let Submission::Pending(first) = gate.submit(call("write", json!({"path": "a"}))).await else {
         panic!("it must need approval");
     };
-    let yes = || Some(ApprovalDecision::approve("ada", "console"));
+    let approval = || Some(ApprovalDecision::approve("ada", "console"));
     let approvals = gate.approvals();
-    approvals.settle(&first.id, ApprovalState::Approved, yes()).await.expect("pending");
+    approvals.settle(&first.id, ApprovalState::Approved, approval()).await.expect("pending");
     paths.0.store(true, Ordering::SeqCst);
     let resumed = gate.resume(&first.id, Context::new("other")).await.expect("known");
     let Submission::Pending(second) = resumed else {
@@ -326,7 +326,7 @@ async fn an_approved_call_that_would_touch_something_else_needs_approval_again()
     assert_ne!(second.id, first.id);
     assert_eq!(second.accesses, [Access::Write(".git/hooks/pre-commit".into())]);
     assert_eq!(ran.load(Ordering::SeqCst), 0);
-    approvals.settle(&second.id, ApprovalState::Approved, yes()).await.expect("pending");
+    approvals.settle(&second.id, ApprovalState::Approved, approval()).await.expect("pending");
     let Ok(Submission::Done(outcome)) = gate.resume(&second.id, Context::new("other")).await else {
         panic!("it was shown and approved");
     };

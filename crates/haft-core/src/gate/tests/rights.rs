@@ -13,14 +13,14 @@ fn block<T>(future: impl Future<Output = T>) -> T {
 
 /// A written rule, for all callers or for the agent `bot`.
 #[derive(Clone, Debug)]
-struct Written {
+struct TestRule {
     kind: LayerKind,
     action: Action,
     text: &'static str,
     is_for_agent: bool,
 }
 
-impl Written {
+impl TestRule {
     fn policy(&self, mode: Mode) -> Policy {
         let source = Source { file: "written.toml".into(), line: Some(1) };
         let rule = Rule::parse(self.action, self.text, source).expect("a rule");
@@ -35,7 +35,7 @@ impl Written {
     }
 }
 
-fn written() -> impl Strategy<Value = Written> {
+fn written() -> impl Strategy<Value = TestRule> {
     let kinds = vec![LayerKind::Admin, LayerKind::User, LayerKind::Project, LayerKind::Session];
     // All of them match the call that is made.
     let texts = vec!["write", "*", "w*", "write(src/**)", "write(**)", "*(src/a)", "write(/w/src)"];
@@ -46,7 +46,7 @@ fn written() -> impl Strategy<Value = Written> {
         prop::sample::select(texts),
         any::<bool>(),
     );
-    parts.prop_map(|(kind, action, text, is_for_agent)| Written {
+    parts.prop_map(|(kind, action, text, is_for_agent)| TestRule {
         kind,
         action,
         text,
@@ -112,7 +112,7 @@ proptest! {
 }
 
 #[test]
-fn a_sub_agent_may_do_what_everybody_above_it_may_and_no_more() {
+fn a_sub_agent_may_do_what_every_agent_above_it_may_and_no_more() {
     let mut layer = user_layer(Mode::Contained, &[]);
     let agent = |name: &str, action, text| AgentRules {
         agent: name.to_owned(),
@@ -151,14 +151,14 @@ async fn a_request_shows_how_many_prompts_a_rule_would_have_avoided() {
         assert!(gate.call(call("write", json!({"path": path}))).await.is_ok());
     }
     let asked = person.asked.lock();
-    let told = |request: &ApprovalRequest| -> Vec<String> {
+    let shown = |request: &ApprovalRequest| -> Vec<String> {
         let offers = request.suggestions.iter();
         offers
             .map(|it| format!("{} {:?}", it.rules[0], it.past.map(|it| (it.spared, it.asked))))
             .collect()
     };
-    assert_eq!(told(&asked[0]), ["write(src/a) None", "write(src/**) None"]);
-    assert_eq!(told(&asked[3]), ["write(src/a) Some((1, 3))", "write(src/**) Some((2, 3))"]);
+    assert_eq!(shown(&asked[0]), ["write(src/a) None", "write(src/**) None"]);
+    assert_eq!(shown(&asked[3]), ["write(src/a) Some((1, 3))", "write(src/**) Some((2, 3))"]);
 }
 
 /// A ledger that does not answer.

@@ -212,7 +212,7 @@ proptest! {
 
     /// A rule that is reported as never applying does not apply, for any tool and any access.
     #[test]
-    fn a_rule_that_covers_another_speaks_wherever_that_one_does(
+    fn a_rule_that_covers_another_applies_wherever_that_one_does(
         outer in any_rule(),
         inner in any_rule(),
         accesses in prop::collection::vec(any_access(), 8),

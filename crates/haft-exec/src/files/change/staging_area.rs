@@ -12,7 +12,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    files::{ClosedPath, FileGrant},
+    files::{FileGrant, UnwritablePath},
 };
 use rustix::{
     fs::{self, Access, AtFlags, FileType, FlockOperation, Mode, OFlags},
@@ -101,7 +101,7 @@ fn permission_error(root: &Root) -> Option<ToolError> {
         Some(below) => root.path.join(below),
     };
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let closed = ClosedPath {
+    let closed = UnwritablePath {
         path: &shown.display().to_string(),
         owner: stat.st_uid,
         own: rustix::process::geteuid().as_raw(),

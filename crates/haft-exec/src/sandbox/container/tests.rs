@@ -67,7 +67,7 @@ impl Drop for Supervisor {
 /// A separate session, as in a container: processes of the supervisor's session are its own.
 fn own_session(command: &mut Command) {
     let apart = || rustix::process::setsid().map(drop).map_err(Into::into);
-    #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
+    #[expect(unsafe_code, reason = "only pre_exec runs code between fork and exec")]
     // SAFETY: one system call, nothing is allocated.
     unsafe {
         command.pre_exec(apart);

@@ -151,7 +151,7 @@ pub(super) fn address_of(notification: &SeccompNotification) -> Option<(u64, u64
 pub(super) fn paths_of(notification: &SeccompNotification) -> [Option<(Option<RawFd>, u64)>; 2] {
     let call = i64::from(notification.call);
     let at = |index: usize| notification.arguments.get(index).copied().unwrap_or_default();
-    #[expect(clippy::cast_possible_truncation, reason = "the kernel looks at the lower half")]
+    #[expect(clippy::cast_possible_truncation, reason = "the kernel uses the lower half")]
     let place = |(directory, path): PathArguments| {
         (directory.map(|index| at(index) as u32 as RawFd), at(path))
     };

@@ -54,7 +54,7 @@ pub(super) fn listen(program: &[sock_filter]) -> io::Result<RawFd> {
         len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
         filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
     };
-    #[expect(unsafe_code, reason = "seccompiler puts programs up without a listener only")]
+    #[expect(unsafe_code, reason = "seccompiler installs filters only without a listener")]
     // SAFETY: the kernel reads the given number of instructions; both structures have C layout.
     let listener = unsafe {
         libc::syscall(
@@ -200,9 +200,9 @@ pub(super) fn handle(pid: u32, number: u64) -> Result<OwnedFd, Errno> {
     // The thread, not the process: since Linux 6.9. Before, this works because threads almost
     // always share their descriptors.
     let owner = pidfd(pid, THREAD).or_else(|_| pidfd(leader(pid).ok_or(Errno::SRCH)?, 0))?;
-    #[expect(clippy::cast_possible_truncation, reason = "the kernel looks at the lower half")]
+    #[expect(clippy::cast_possible_truncation, reason = "the kernel uses the lower half")]
     let number = number as u32;
-    #[expect(unsafe_code, reason = "rustix takes a descriptor of ours here")]
+    #[expect(unsafe_code, reason = "rustix accepts only our own descriptors")]
     // SAFETY: the call takes numbers, and returns a new descriptor of ours.
     let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, owner.as_raw_fd(), number, 0) };
     owned(taken)
@@ -220,7 +220,7 @@ fn pidfd(pid: u32, flags: u32) -> Result<OwnedFd, Errno> {
 
 fn owned(result: libc::c_long) -> Result<OwnedFd, Errno> {
     match RawFd::try_from(result) {
-        #[expect(unsafe_code, reason = "the kernel has just made it for us")]
+        #[expect(unsafe_code, reason = "the kernel has just created this descriptor")]
         // SAFETY: a new descriptor that no other code has.
         Ok(handle) if handle >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(handle) }),
         _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::PERM)),

@@ -1,4 +1,4 @@
-//! Everything that can be said wrongly, at once.
+//! All invalid keys and values at once.
 
 use haft_core::{Reply, ToolError};
 use haft_macros::tool;

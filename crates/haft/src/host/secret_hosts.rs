@@ -1,5 +1,5 @@
-//! Which secrets are for certain hosts only, as config files and the vault say. The network client sends those to no other
-//! host, so that nobody has to be asked about them.
+//! Finds the secrets that config files or the vault bind to certain hosts. The network client sends
+//! such a secret to no other host, so using it needs no approval.
 
 use std::{ffi::OsString, sync::Arc};
 
@@ -7,26 +7,27 @@ use haft_core::SecretHosts;
 use haft_exec::Credential;
 use haft_store::StoreVault;
 
-/// Answers for the secrets of a person.
-pub(super) struct Bindings {
+/// The bindings of the user's secrets.
+pub(super) struct BoundSecrets {
     pub(super) credentials: Vec<Credential>,
     pub(super) vault: Option<Arc<StoreVault>>,
     pub(super) variables: fn() -> Vec<(OsString, OsString)>,
 }
 
-impl SecretHosts for Bindings {
+impl SecretHosts for BoundSecrets {
     fn is_bound(&self, name: &str) -> bool {
         let known = self.credentials.iter().find(|known| known.name == name);
         if known.is_some_and(|known| !known.hosts.is_empty()) {
             return true;
         }
-        // A variable goes before the vault, and then nobody asks the vault for hosts.
+        // A variable takes precedence over the vault, and then the vault's hosts do not apply.
         let variable = known.map(|known| known.variable.clone());
         let variable = OsString::from(variable.unwrap_or_else(|| format!("HAFT_SECRET_{name}")));
         if (self.variables)().iter().any(|(known, value)| *known == variable && !value.is_empty()) {
             return false;
         }
-        // A vault that cannot be read gives no secret away either; then it is asked about.
+        // An unreadable vault also returns no secret. Its secrets count as unbound, so that using
+        // one needs approval.
         let kept = self.vault.as_ref().and_then(|vault| vault.list().ok()).unwrap_or_default();
         kept.iter().any(|kept| kept.name == name && !kept.hosts.is_empty())
     }

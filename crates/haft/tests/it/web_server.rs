@@ -1,4 +1,5 @@
-//! A site on this machine: a function from a request to an answer, served until the test program ends.
+//! A local web server: a function from a request to a response, which serves until the test program
+//! ends.
 
 use std::{
     io::{Read, Write},
@@ -9,41 +10,45 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Serves whoever asks, each connection on a thread of its own.
-pub(crate) struct Site {
+/// Serves each connection on its own thread.
+pub(crate) struct WebServer {
     pub(crate) address: SocketAddr,
-    heard: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 /// A status line with headers, and a body.
-pub(crate) type Answer = (&'static str, Vec<u8>);
+pub(crate) type SiteResponse = (&'static str, Vec<u8>);
 
-impl Site {
-    pub(crate) fn start(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
+impl WebServer {
+    pub(crate) fn start(answer: impl Fn(&str) -> SiteResponse + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (ear, answer) = (heard.clone(), Arc::new(answer));
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (received, answer) = (requests.clone(), Arc::new(answer));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (ear, answer) = (ear.clone(), answer.clone());
-                thread::spawn(move || serve(stream, &ear, &*answer));
+                let (received, answer) = (received.clone(), answer.clone());
+                thread::spawn(move || serve(stream, &received, &*answer));
             }
         });
-        Self { address, heard }
+        Self { address, requests }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Every request so far, head and body.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().clone()
+    /// Returns all requests so far, head and body.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().clone()
     }
 }
 
-fn serve(mut stream: TcpStream, ear: &Mutex<Vec<String>>, answer: &dyn Fn(&str) -> Answer) {
+fn serve(
+    mut stream: TcpStream,
+    requests: &Mutex<Vec<String>>,
+    answer: &dyn Fn(&str) -> SiteResponse,
+) {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     while !is_whole(&bytes) {
@@ -53,11 +58,11 @@ fn serve(mut stream: TcpStream, ear: &Mutex<Vec<String>>, answer: &dyn Fn(&str) 
         }
     }
     let request = String::from_utf8_lossy(&bytes).into_owned();
-    ear.lock().push(request.clone());
+    requests.lock().push(request.clone());
     let (head, body) = answer(&request);
     let head =
         format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-    // Who stops listening early is a part of some tests.
+    // In some tests the client closes the connection early.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
 }
 
@@ -69,7 +74,7 @@ fn is_whole(bytes: &[u8]) -> bool {
     bytes.len() >= end + 4 + length
 }
 
-/// The path that a request asks for.
+/// Returns the path of a request.
 pub(crate) fn path(request: &str) -> &str {
     request.split(' ').nth(1).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! A home and a project in a temporary folder, and ways to run haft in them: with pipes, without a terminal, and on the
-//! screen of a real one.
+//! A home directory and a project in a temporary folder, and functions to run haft in them: with
+//! pipes, without a terminal, and on a real terminal screen.
 
 use std::{
     io::Write,
@@ -12,14 +12,14 @@ use std::{
 use tempfile::TempDir;
 
 const HAFT: &str = env!("CARGO_BIN_EXE_haft");
-/// Far longer than anything here takes; only a test that fails waits for it.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Much longer than any step takes. Only a failing test waits this long.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) struct House {
+pub(crate) struct Fixture {
     root: TempDir,
 }
 
-/// What became of a run. Paths below the house begin with `<house>`, so that texts can be compared.
+/// The result of a run. Paths in the fixture start with `<root>`, so that texts can be compared.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -27,17 +27,17 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
-impl House {
+impl Fixture {
     pub(crate) fn new() -> Self {
-        let house = Self { root: tempfile::tempdir().expect("a temporary folder") };
+        let fixture = Self { root: tempfile::tempdir().expect("a temporary folder") };
         for folder in ["home/.config/haft", "project/.haft"] {
-            std::fs::create_dir_all(house.path(folder)).expect("a folder");
+            std::fs::create_dir_all(fixture.path(folder)).expect("a folder");
         }
-        house
+        fixture
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
-        self.root.path().canonicalize().expect("the house stands").join(path)
+        self.root.path().canonicalize().expect("the fixture stands").join(path)
     }
 
     fn write(self, path: &str, text: &str) -> Self {
@@ -57,7 +57,7 @@ impl House {
         self.write("admin.toml", text)
     }
 
-    /// haft as a person in the project would start it.
+    /// Returns haft as a user in the project would start it.
     pub(crate) fn haft(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(HAFT);
         self.prepare(&mut command);
@@ -65,7 +65,7 @@ impl House {
         command
     }
 
-    /// The same where there is no terminal to ask at, wherever the tests themselves were started.
+    /// Does the same without a terminal, wherever the tests run.
     pub(crate) fn haft_without_terminal(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("setsid");
         self.prepare(&mut command);
@@ -111,7 +111,7 @@ impl House {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("haft runs");
         let mut stdin = child.stdin.take().expect("piped");
-        // Who has read enough closes early; that is for the test to judge by the exit code.
+        // haft may close stdin early; the test checks the exit code.
         let _ = stdin.write_all(text);
         drop(stdin);
         self.ran(&child.wait_with_output().expect("haft ends"))
@@ -120,7 +120,7 @@ impl House {
     fn ran(&self, output: &Output) -> Ran {
         let text = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes);
-            text.replace(&self.path("").display().to_string(), "<house>/").trim_end().to_owned()
+            text.replace(&self.path("").display().to_string(), "<root>/").trim_end().to_owned()
         };
         Ran {
             code: output.status.code().expect("it was not killed"),
@@ -131,71 +131,74 @@ impl House {
 }
 
 impl Ran {
-    /// Both texts and the code, for comparing all at once.
+    /// Returns both outputs and the exit code, to compare all of them.
     pub(crate) fn whole(&self) -> String {
         format!("{}\n--- stderr\n{}\n--- exit {}", self.out, self.err, self.code)
     }
 
-    /// The outcome that `--json` printed.
+    /// Returns the outcome that `--json` printed.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-/// haft on the screen of a terminal, driven by keys.
+/// haft on a terminal screen, driven by keys.
 pub(crate) struct Screen {
     socket: PathBuf,
 }
 
 impl Screen {
-    /// Runs a line of shell in a terminal of its own.
-    pub(crate) fn start(house: &House, line: &str) -> Self {
-        let settings = house.path("tmux.conf");
+    /// Runs a shell command in its own terminal.
+    pub(crate) fn start(fixture: &Fixture, line: &str) -> Self {
+        let settings = fixture.path("tmux.conf");
         std::fs::write(&settings, "set -g remain-on-exit on\nset -g default-terminal screen\n")
             .expect("written");
-        // Each at a socket of its own: the server of an earlier screen may take a moment to go.
+        // Each has its own socket, because the server of an earlier screen may take a moment to
+        // exit.
         static SCREENS: AtomicUsize = AtomicUsize::new(0);
         let number = SCREENS.fetch_add(1, Ordering::Relaxed);
-        let screen = Self { socket: house.path(&format!("tmux-{number}.socket")) };
+        let screen = Self { socket: fixture.path(&format!("tmux-{number}.socket")) };
         let mut command = screen.tmux(&[]);
-        house.prepare(&mut command);
+        fixture.prepare(&mut command);
         command.arg("-f").arg(&settings).args(["new-session", "-d", "-x", "120", "-y", "40"]);
         let status = command.arg(line).status().expect("tmux is installed");
         assert!(status.success(), "tmux starts");
         screen
     }
 
-    /// haft, and after it its exit code.
-    pub(crate) fn haft(house: &House, arguments: &[&str]) -> Self {
+    /// Runs haft and then prints its exit code.
+    pub(crate) fn haft(fixture: &Fixture, arguments: &[&str]) -> Self {
         let quoted: Vec<String> =
             arguments.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
-        // The shell must outlive an interrupt to tell the code; the trap is not handed down.
+        // The shell must survive an interrupt to print the exit code. haft does not inherit the
+        // trap.
         Self::start(
-            house,
+            fixture,
             &format!("trap : INT TERM; {HAFT} {}; echo \"[exit $?]\"", quoted.join(" ")),
         )
     }
 
-    /// Types words and keys as tmux names them: `y`, `Enter`, `C-c`.
+    /// Presses keys, named as in tmux: `y`, `Enter`, `C-c`.
     pub(crate) fn press(&self, keys: &[&str]) {
         let status = self.tmux(&["send-keys"]).args(keys).status().expect("tmux is installed");
         assert!(status.success(), "keys reach the terminal");
     }
 
-    /// Waits until a text is on the screen, and returns all that is.
+    /// Waits until a text is on the screen, and returns the screen.
     #[track_caller]
     pub(crate) fn wait_for(&self, text: &str) -> String {
         let begin = Instant::now();
         loop {
-            let shown = self.told(&["capture-pane", "-p", "-S", "-200"]);
+            let shown = self.tmux_output(&["capture-pane", "-p", "-S", "-200"]);
             if shown.contains(text) {
                 return shown;
             }
-            assert!(begin.elapsed() < PATIENCE, "no {text:?} on the screen:\n{shown}");
+            assert!(begin.elapsed() < TIMEOUT, "no {text:?} on the screen:\n{shown}");
         }
     }
 
-    /// Waits until a text is on the screen so many times.
+    /// Waits until haft exits, and returns its exit code.
+    /// Waits until a text is on the screen `count` times.
     #[track_caller]
     pub(crate) fn wait_for_count(&self, text: &str, count: usize) {
         let begin = Instant::now();
@@ -204,7 +207,7 @@ impl Screen {
             if shown.matches(text).count() == count {
                 return;
             }
-            assert!(begin.elapsed() < PATIENCE, "{text:?} is not {count} times on:\n{shown}");
+            assert!(begin.elapsed() < TIMEOUT, "{text:?} is not {count} times on:\n{shown}");
         }
     }
 
@@ -215,22 +218,22 @@ impl Screen {
         loop {
             let shown = self.wait_for("[exit ");
             let (_, code) = shown.rsplit_once("[exit ").expect("it is shown");
-            // The screen may have been looked at while the line was being written.
+            // The screen may have been captured while the line was being written.
             if let Some((code, _)) = code.split_once(']') {
                 return code.parse().expect("a number");
             }
-            assert!(begin.elapsed() < PATIENCE, "half an exit code on the screen:\n{shown}");
+            assert!(begin.elapsed() < TIMEOUT, "half an exit code on the screen:\n{shown}");
         }
     }
 
     /// Sends a signal to haft.
     pub(crate) fn signal(&self, name: &str) {
-        let shell = self.told(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = self.tmux_output(&["display-message", "-p", "#{pane_pid}"]);
         let status = Command::new("pkill").args([name, "-P", shell.trim()]).status();
         assert!(status.is_ok_and(|status| status.success()), "the signal reaches haft");
     }
 
-    fn told(&self, arguments: &[&str]) -> String {
+    fn tmux_output(&self, arguments: &[&str]) -> String {
         let output = self.tmux(arguments).output().expect("tmux is installed");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }

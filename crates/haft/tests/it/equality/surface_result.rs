@@ -1,12 +1,12 @@
-//! What a surface said of a call, with whatever is made anew for each call taken out.
+//! The result of a call from one surface, without values that differ in each call.
 
 use haft::Schema;
 use serde_json::{Map, Value};
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Heard {
+pub(super) struct SurfaceResult {
     title: String,
     content: String,
     /// Kind, message and hint.
@@ -16,29 +16,29 @@ pub(super) struct Heard {
     metadata: Map<String, Value>,
     attachments: Vec<Attached>,
     is_cut: bool,
-    /// An error of the protocol instead of a result.
+    /// A protocol error instead of a result.
     is_refusal: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Attached {
     mime: String,
-    /// None over MCP, whose blocks have no names.
+    /// `None` over MCP, whose content blocks have no names.
     name: Option<String>,
     data: String,
 }
 
-/// How much a surface can say.
+/// Source of the result, which decides what it contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum ResultSource {
     Outcome,
     Mcp,
 }
 
-impl Heard {
-    /// From an outcome as JSON: that of a program that embeds haft, or what `--json` printed.
-    pub(super) fn of_outcome(outcome: &Value, house: &House) -> Self {
-        let outcome = settled(outcome, house, outcome["output_id"].as_str());
+impl SurfaceResult {
+    /// An outcome as JSON, from an embedding program or from `--json`.
+    pub(super) fn of_outcome(outcome: &Value, fixture: &Fixture) -> Self {
+        let outcome = settled(outcome, fixture, outcome["output_id"].as_str());
         Self {
             title: text(&outcome["title"]),
             content: text(&outcome["content"]),
@@ -52,16 +52,16 @@ impl Heard {
         }
     }
 
-    /// From the answer to `tools/call`.
+    /// The answer to `tools/call`.
     #[track_caller]
-    pub(super) fn of_answer(answer: &Value, house: &House) -> Self {
+    pub(super) fn of_answer(answer: &Value, fixture: &Fixture) -> Self {
         let refusal = &answer["error"];
         if refusal.is_object() {
-            return Self::of_refusal(&settled(refusal, house, None));
+            return Self::of_refusal(&settled(refusal, fixture, None));
         }
         let rest = &answer["result"]["_meta"]["haft/outcome"];
         assert!(rest.is_object(), "no outcome: {answer}");
-        let result = settled(&answer["result"], house, rest["output_id"].as_str());
+        let result = settled(&answer["result"], fixture, rest["output_id"].as_str());
         let rest = &result["_meta"]["haft/outcome"];
         let mut blocks = list(&result["content"]);
         let has_text = blocks.first().is_some_and(|block| block["type"] == "text");
@@ -100,7 +100,7 @@ impl Heard {
         self.error.as_ref().map(|error| text(&error["kind"]))
     }
 
-    /// What there is in it besides a title and a text.
+    /// Returns the parts other than title and text.
     pub(super) fn features(&self) -> Vec<&'static str> {
         let features = [
             ("repairs", !self.repairs.is_empty()),
@@ -113,12 +113,12 @@ impl Heard {
         features.into_iter().filter(|(_, has)| *has).map(|(feature, _)| feature).collect()
     }
 
-    /// The same where nothing had to be mended.
+    /// Returns the result without repairs.
     pub(super) fn unmended(&self) -> Self {
         Self { repairs: Vec::new(), ..self.clone() }
     }
 
-    /// The same without the data that the content says anyway.
+    /// Returns the result without data that only repeats the content.
     pub(super) fn structured_schema(&self, tool: &str) -> Self {
         let mut heard = self.clone();
         let schema = haft::catalogue::all()
@@ -130,10 +130,14 @@ impl Heard {
         heard
     }
 
-    /// The parts to compare, as texts: what each is called, how it is here, and how it is there.
-    pub(super) fn parts(&self, other: &Self, told: Told) -> Vec<(&'static str, String, String)> {
+    /// Returns the parts to compare: name, this value and the other value.
+    pub(super) fn parts(
+        &self,
+        other: &Self,
+        told: ResultSource,
+    ) -> Vec<(&'static str, String, String)> {
         if other.is_refusal {
-            // It has no envelope: what there is of the outcome is its error, and both as one line.
+            // It has no envelope: the outcome has only an error, and both are one line.
             let expected = self
                 .error
                 .as_ref()
@@ -145,7 +149,7 @@ impl Heard {
         }
         let names = |heard: &Self| {
             let mut attachments = heard.attachments.clone();
-            if told == Told::Mcp {
+            if told == ResultSource::Mcp {
                 attachments.iter_mut().for_each(|attached| attached.name = None);
             }
             format!("{attachments:?}")
@@ -163,11 +167,11 @@ impl Heard {
     }
 }
 
-/// Without what is made anew: the place, the ids, and the times at which files were made.
-fn settled(value: &Value, house: &House, output_id: Option<&str>) -> Value {
-    let mut text = value.to_string().replace(&house.path("").display().to_string(), "<house>/");
-    // The one that was there before the call.
-    let kept = std::fs::read_to_string(house.path("kept")).ok();
+/// Replaces values that differ: paths, ids and file times.
+fn settled(value: &Value, fixture: &Fixture, output_id: Option<&str>) -> Value {
+    let mut text = value.to_string().replace(&fixture.path("").display().to_string(), "<root>/");
+    // The output that existed before the call.
+    let kept = std::fs::read_to_string(fixture.path("kept")).ok();
     for id in output_id.into_iter().chain(data_output_id(value)).chain(kept.as_deref()) {
         text = text.replace(id, "<output>");
     }
@@ -177,7 +181,7 @@ fn settled(value: &Value, house: &House, output_id: Option<&str>) -> Value {
             *created = "<now>".into();
         }
     }
-    // A commit is named by its time too.
+    // A commit's id depends on its time.
     let made = ["/data", "/structuredContent"].map(|data| {
         let name =
             |part: &str| settled.pointer(&format!("{data}/{part}"))?.as_str().map(str::to_owned);
@@ -225,7 +229,7 @@ fn attached(attachment: &Value) -> Attached {
     }
 }
 
-/// A block that stands for an attachment.
+/// Returns the attachment in a content block.
 fn block(block: &Value) -> Attached {
     let (mime, data) = match block["type"].as_str() {
         Some("resource") => (&block["resource"]["mimeType"], &block["resource"]["blob"]),

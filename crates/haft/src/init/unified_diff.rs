@@ -1,14 +1,14 @@
-//! The change to a file as people read it. An edit here is one place, so one hunk tells it all; two far apart would be
-//! shown with what lies between them.
+//! Renders a change to a file as a unified diff. An edit of one entry is one place, so there is
+//! always one hunk. If two places changed, the hunk includes everything between them.
 
 use std::fmt::Write;
 
 /// Lines shown before and after the change, as `diff -u` does.
-const AROUND: usize = 3;
-/// A minified file is one line; nobody reads all of it.
-const LONGEST_LINE: usize = 200;
+const CONTEXT_LINES: usize = 3;
+/// Longer lines are truncated: a minified file is one line.
+const MAX_LINE_CHARS: usize = 200;
 
-/// The difference in the unified form; a text that is not there has no lines.
+/// Returns the unified diff. A missing text has no lines.
 pub(super) fn unified(path: &str, before: Option<&str>, after: Option<&str>) -> String {
     let name = |text: Option<&str>| if text.is_some() { path } else { "/dev/null" };
     let mut diff = format!("--- {}\n+++ {}\n", name(before), name(after));
@@ -23,14 +23,14 @@ pub(super) fn unified(path: &str, before: Option<&str>, after: Option<&str>) -> 
         .take(rest)
         .take_while(|(old, new)| old == new)
         .count();
-    let first = n_same.saturating_sub(AROUND);
-    let tail = n_same_after.min(AROUND);
+    let first = n_same.saturating_sub(CONTEXT_LINES);
+    let tail = n_same_after.min(CONTEXT_LINES);
     let shown = |lines: &[&str]| lines.len() - n_same_after + tail - first;
     let place =
         |lines: &[&str]| format!("{},{}", first + usize::from(!lines.is_empty()), shown(lines));
     put(&mut diff, format_args!("@@ -{} +{} @@\n", place(&old), place(&new)));
     let part = |lines: &[&str], from: usize, to: usize| -> Vec<String> {
-        lines.get(from..to).unwrap_or_default().iter().map(|line| cut(line)).collect()
+        lines.get(from..to).unwrap_or_default().iter().map(|line| truncate(line)).collect()
     };
     let (old_end, new_end) = (old.len() - n_same_after, new.len() - n_same_after);
     let groups = [
@@ -45,9 +45,9 @@ pub(super) fn unified(path: &str, before: Option<&str>, after: Option<&str>) -> 
     diff
 }
 
-fn cut(line: &str) -> String {
+fn truncate(line: &str) -> String {
     let line = line.trim_end_matches(['\n', '\r']);
-    match line.char_indices().nth(LONGEST_LINE) {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
         None => line.to_owned(),
     }
@@ -87,9 +87,9 @@ mod tests {
     }
 
     #[test]
-    fn a_minified_line_is_cut() {
+    fn a_minified_line_is_truncated() {
         let long = "ä".repeat(500);
         let diff = unified("f", Some(&long), Some("x"));
-        assert!(diff.contains(&format!("-{}…\n+x\n", "ä".repeat(LONGEST_LINE))), "{diff}");
+        assert!(diff.contains(&format!("-{}…\n+x\n", "ä".repeat(MAX_LINE_CHARS))), "{diff}");
     }
 }

@@ -1,4 +1,4 @@
-//! How a client starts haft: which program, with which arguments.
+//! The command line that a client starts haft with.
 
 use std::{
     ffi::OsStr,
@@ -12,18 +12,19 @@ use crate::globals::Globals;
 
 const PROGRAM: &str = "haft";
 
-/// The program and what was said about how it should run.
+/// The program and its options.
 #[derive(Clone, Debug)]
-pub(crate) struct Launch {
+pub(crate) struct ServerCommand {
     pub(super) command: String,
     options: Vec<(&'static str, String)>,
-    /// A folder that somebody named; without it haft finds one where the client stands.
+    /// A folder that the user named. Without it haft searches from the directory where the client
+    /// starts it.
     workspace: Option<String>,
 }
 
-impl Launch {
+impl ServerCommand {
     /// # Errors
-    /// When a path is not UTF-8, which no client's file can hold.
+    /// When a path is not UTF-8, which no client's file supports.
     pub(crate) fn new(
         program: Option<&Path>,
         search_path: Option<&OsStr>,
@@ -33,11 +34,12 @@ impl Launch {
         let text = |path: &Path| match path.to_str() {
             Some(text) => Ok(text.to_owned()),
             None => {
-                let message = format!("{} is not UTF-8, so it cannot be written", path.display());
-                Err(ToolError::input(message).hint("give it another name"))
+                let message =
+                    format!("{} is not UTF-8, so it cannot be written to the file", path.display());
+                Err(ToolError::input(message).hint("rename it"))
             }
         };
-        // The client stands somewhere else, so what is relative to here is written out.
+        // The client starts haft in another directory, so relative paths become absolute.
         let absolute = |path: &PathBuf| text(&from_here(directory, path));
         let mut options = Vec::new();
         options.extend(globals.choices.profile.clone().map(|name| ("--profile", name)));
@@ -54,7 +56,8 @@ impl Launch {
         Ok(Self { command, options, workspace })
     }
 
-    /// What stands behind the program. `variable` is what the client puts the open folder in for.
+    /// Returns the arguments after the program. `variable` is the client's placeholder for the open
+    /// folder.
     pub(super) fn arguments(&self, variable: Option<&str>) -> Vec<String> {
         let options =
             self.options.iter().flat_map(|(name, value)| [(*name).to_owned(), value.clone()]);
@@ -67,29 +70,30 @@ impl Launch {
             .collect()
     }
 
-    /// Whether the entry would hold in this one folder only.
+    /// Returns the folder if the entry fixes one.
     pub(crate) fn fixed_workspace(&self) -> Option<&str> {
         self.workspace.as_deref()
     }
 
-    /// Whether the program is named by a path of this machine.
+    /// Returns the program's path if the entry does not just name `haft`.
     pub(crate) fn fixed_program(&self) -> Option<&str> {
         Some(self.command.as_str()).filter(|command| *command != PROGRAM)
     }
 }
 
-/// Without `.` and `..`, which would be read from another place; links stay, since people name folders by them.
+/// Resolves a relative path against the working directory. An absolute path keeps its symbolic
+/// links, because users refer to folders by them.
 fn from_here(directory: &Path, path: &Path) -> PathBuf {
     let whole = directory.join(path);
     if path.is_absolute() { whole } else { whole.canonicalize().unwrap_or(whole) }
 }
 
-/// Whether `haft` alone starts this very file.
+/// Returns true when `haft` on the search path is this program.
 fn is_found(program: &Path, search_path: Option<&OsStr>) -> bool {
     let folders = search_path.map(std::env::split_paths).into_iter().flatten();
     let mut candidates =
         folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(PROGRAM));
-    // The first one is what a shell starts, whatever comes later.
+    // A shell starts the first one.
     let first = candidates.find(|candidate| is_executable(candidate));
     first.is_some_and(|first| identity(&first).is_some_and(|id| Some(id) == identity(program)))
 }
