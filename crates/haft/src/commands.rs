@@ -47,7 +47,7 @@ struct OwnCommand {
     section: Section,
     name: &'static str,
     command: fn() -> Command,
-    run: Run,
+    run: RunFn,
 }
 
 /// A heading of `haft --help`.
@@ -60,7 +60,7 @@ enum Section {
     Setup,
 }
 
-enum Run {
+enum RunFn {
     /// Runs with the parsed arguments.
     Parsed(fn(&Cli<'_>, &ArgMatches) -> Ended),
     /// Parses the arguments itself, because they may be those of a tool.
@@ -75,7 +75,7 @@ const fn parsed(
     command: fn() -> Command,
     run: fn(&Cli<'_>, &ArgMatches) -> Ended,
 ) -> OwnCommand {
-    OwnCommand { section, name, command, run: Run::Parsed(run) }
+    OwnCommand { section, name, command, run: RunFn::Parsed(run) }
 }
 
 const fn unparsed(
@@ -84,7 +84,7 @@ const fn unparsed(
     command: fn() -> Command,
     run: fn(&Cli<'_>) -> Ended,
 ) -> OwnCommand {
-    OwnCommand { section, name, command, run: Run::Unparsed(run) }
+    OwnCommand { section, name, command, run: RunFn::Unparsed(run) }
 }
 
 /// haft's own commands, in the order of `haft --help`.
@@ -140,10 +140,10 @@ pub(crate) fn run(
     let Some(word) = command_word(arguments, &options) else { return cli.overview(options) };
     if let Some(own) = own_command(word) {
         return match own.run {
-            Run::Parsed(run) => {
+            RunFn::Parsed(run) => {
                 run(&cli, &parse(root(options).subcommand((own.command)()), arguments)?)
             }
-            Run::Unparsed(run) => run(&cli),
+            RunFn::Unparsed(run) => run(&cli),
         };
     }
     match cli.find(word) {
@@ -289,8 +289,10 @@ impl<'a> Cli<'a> {
     fn doctor(&self, matches: &ArgMatches) -> Ended {
         let globals = Globals::of(matches);
         let host = self.host(Settings::load(&globals.choices, &self.environment.host)?)?;
+        let tried = self.runtime.block_on(doctor::try_command(&host));
+        Programs::end_everything();
         let known = (host.settings(), self.environment);
-        doctor::run(self.terminal, globals.format, host.workspace(), known)
+        doctor::run(self.terminal, globals.format, host.workspace(), known, tried)
     }
 
     /// `haft man`

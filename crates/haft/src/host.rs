@@ -170,6 +170,11 @@ impl Host {
         Arc::new(move |text| haft_shell::accesses(text, home.as_deref()))
     }
 
+    /// Returns the executor of commands, without the secrets of the vault.
+    pub fn executor(&self) -> Arc<dyn Executor> {
+        self.programs(None)
+    }
+
     /// Returns the executor of commands.
     fn programs(&self, vault: Option<Arc<dyn Vault>>) -> Arc<dyn Executor> {
         let Self { environment, settings, workspace, .. } = self;

@@ -15,6 +15,8 @@ pub struct FindFiles {
     pub path: PathBuf,
     /// A glob for the path below it; without a slash it matches names at any depth.
     pub pattern: String,
+    /// Files to leave out, the newest first.
+    pub skip: usize,
     /// Maximum number of files in the result, newest first.
     pub limit: usize,
     /// True to include ignored files.
@@ -62,6 +64,8 @@ pub struct SearchFiles {
     pub context: usize,
     /// Limits the search to files whose paths match this glob.
     pub include: Option<String>,
+    /// Matching lines to leave out, in the order of paths.
+    pub skip: usize,
     /// Maximum number of matching lines in the result.
     pub limit: usize,
     /// True to include ignored files.
@@ -109,6 +113,13 @@ pub struct SearchResult {
     pub binary: usize,
     /// Number of files and directories that could not be read.
     pub unreadable: usize,
+    /// Files that were not searched to their end, sorted by path; the first [`SearchResult::MAX_UNSEARCHED`] of them.
+    pub unsearched: Vec<PathBuf>,
+}
+
+impl SearchResult {
+    /// So many files that could not be searched are named.
+    pub const MAX_UNSEARCHED: usize = 20;
 }
 
 /// A query for the tree below a directory.
@@ -118,6 +129,8 @@ pub struct WalkTree {
     pub path: PathBuf,
     /// Maximum depth.
     pub depth: usize,
+    /// Entries to leave out in the order of a listing. `None` asks for an overview: each directory gets its share.
+    pub skip: Option<usize>,
     /// Maximum number of entries in the result.
     pub limit: usize,
     /// True to include ignored files.
@@ -144,6 +157,8 @@ pub struct TreeListing {
     pub entries: Vec<TreeEntry>,
     /// True if entries were omitted because of the limit.
     pub has_more: bool,
+    /// With more: what to skip to go on. 0 where the entries do not follow each other in a listing of everything.
+    pub next_skip: Option<usize>,
     /// False if the walk was stopped.
     pub is_complete: bool,
     /// Number of directories that could not be read.

@@ -29,12 +29,25 @@ impl UnwritablePath<'_> {
 
     /// The command that fixes it.
     pub fn next_step(&self) -> String {
-        let Self { path, owner, own, .. } = self;
+        let Self { owner, own, .. } = self;
+        let path = self.quoted();
         if owner == own {
             return format!("run `chmod -R u+rwX {path}` and call again");
         }
-        let owner = self.user(*owner);
-        format!("run `sudo chown -R {own} {path}` and call again, or run haft as {owner}")
+        let change = format!("run `sudo chown -R {own} {path}` and call again");
+        match owner {
+            0 => change,
+            owner => format!("{change}, or run haft as {}", self.user(*owner)),
+        }
+    }
+
+    /// The path as a word for the shell.
+    fn quoted(&self) -> String {
+        let is_plain = |c: char| c.is_alphanumeric() || "/._-+@".contains(c);
+        match self.path.chars().all(is_plain) {
+            true => self.path.to_owned(),
+            false => format!("'{}'", self.path.replace('\'', r"'\''")),
+        }
     }
 
     fn user(&self, id: u32) -> String {
@@ -60,8 +73,11 @@ mod tests {
         let closed = UnwritablePath { path: "/w/.haft", owner: 0, own: 1000, mode: 0o40755, users };
         let reason = "haft cannot write to `/w/.haft`: it belongs to root (uid 0), and haft runs as ada (uid 1000)";
         assert_eq!(closed.reason(), reason);
-        let step = "run `sudo chown -R 1000 /w/.haft` and call again, or run haft as root (uid 0)";
-        assert_eq!(closed.next_step(), step);
+        assert_eq!(closed.next_step(), "run `sudo chown -R 1000 /w/.haft` and call again");
+        let hers = UnwritablePath { path: "/a b/.haft", owner: 1000, own: 7, ..closed.clone() };
+        let step =
+            "run `sudo chown -R 7 '/a b/.haft'` and call again, or run haft as ada (uid 1000)";
+        assert_eq!(hers.next_step(), step);
         let own = UnwritablePath { owner: 1000, mode: 0o40555, ..closed.clone() };
         assert_eq!(own.reason(), "haft cannot write to `/w/.haft`: its permissions are 0555");
         assert_eq!(own.next_step(), "run `chmod -R u+rwX /w/.haft` and call again");

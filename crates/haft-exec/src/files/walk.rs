@@ -474,6 +474,7 @@ mod tests {
             is_multiline: false,
             context: 0,
             include: None,
+            skip: 0,
             limit: 10,
             ignored: false,
             line_chars: 100,
@@ -497,8 +498,13 @@ mod tests {
                     let _ = fs::renameat_with(CWD, &inner, CWD, &link, RenameFlags::EXCHANGE);
                 }
             });
-            let all =
-                FindFiles { path: ".".into(), pattern: "**".into(), limit: 10, ignored: false };
+            let all = FindFiles {
+                path: ".".into(),
+                pattern: "**".into(),
+                skip: 0,
+                limit: 10,
+                ignored: false,
+            };
             // Nothing here may panic before the other thread is stopped.
             let mut leaks = 0;
             for _ in 0..500 {
@@ -525,7 +531,8 @@ mod tests {
             disk::write(deep.join("side/f"), "x").expect("written");
         }
         let files = ReadFiles::unchecked(Arc::new(Workspace::open(folder.path()).expect("opens")));
-        let all = FindFiles { path: ".".into(), pattern: "f".into(), limit: 10, ignored: false };
+        let all =
+            FindFiles { path: ".".into(), pattern: "f".into(), skip: 0, limit: 10, ignored: false };
         assert_eq!(files.find(&all, &|| false).expect("a walk").total, 120);
     }
 

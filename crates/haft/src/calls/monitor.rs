@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use crate::{
-    progress::{DRAW_INTERVAL, Progress},
+    progress::{CallProgress, DRAW_INTERVAL},
     terminal::Terminal,
 };
 
@@ -136,7 +136,7 @@ impl CallMonitor {
 
 impl CallWatch {
     async fn run(&mut self, mut call: MonitoredCall) -> Abandoned {
-        let mut progress = Progress::default();
+        let mut progress = CallProgress::default();
         let mut beat = tokio::time::interval(DRAW_INTERVAL);
         let mut end = AbandonTime { at: Instant::now() + NEVER, kind: ErrorKind::Timeout };
         loop {

@@ -4,10 +4,15 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use clap::Command;
-use haft::host::{config::Settings, environment};
+use haft::host::{Host, config::Settings, environment};
+use haft_core::{
+    ErrorKind, Shell, ToolError,
+    commands::{Confinement, KillReason, Process, Program, Stream},
+};
 use haft_exec::{ProbeResult, ProcessSettings, Workspace};
 use serde_json::{Value, json};
 
@@ -24,8 +29,54 @@ pub(super) fn command() -> Command {
         .long_about(
             "Test the sandbox backends on this machine, and suggest what to install.\n\n\
              Each backend runs a test program that must fail at forbidden accesses and succeed at \
-             allowed ones. The exit code is 0 when the configured sandbox works, else 1.",
+             allowed ones. Then a command runs in this workspace with your environment. The exit \
+             code is 0 when that works in the configured sandbox, else 1.",
         )
+}
+
+/// Maximum time for a command that does nothing.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Runs a command as the `bash` tool does, in this workspace and with this environment: each backend
+/// can work, and still a folder on PATH can prevent every command from starting. Returns none where
+/// commands run in containers, which have a separate environment.
+pub(super) async fn try_command(host: &Host) -> Option<ProbeResult> {
+    if matches!(host.settings().sandbox, ProcessSettings::Container(_)) {
+        return None;
+    }
+    let shell = Shell::unchecked(host.executor());
+    let mut launch = shell.launch(Program::Shell("true".to_owned()), Path::new("."));
+    launch.confinement = Confinement { network: false, writes: true };
+    let tried = match shell.start(launch) {
+        Ok(process) => ended(&*process).await,
+        Err(error) => Err(error),
+    };
+    let (works, detail, advice) = match tried {
+        Ok(()) => (true, "a command runs in this workspace with your PATH".to_owned(), None),
+        Err(error) => {
+            let detail = format!("no command runs here: {}", error.message());
+            (false, detail, Some(error.next_step().to_owned()))
+        }
+    };
+    Some(ProbeResult { mechanism: "commands", works, detail, advice })
+}
+
+async fn ended(process: &dyn Process) -> Result<(), ToolError> {
+    let mut changes = process.changes();
+    let end =
+        async { while !process.status().state.is_over() && changes.changed().await.is_ok() {} };
+    if tokio::time::timeout(TRIAL_TIMEOUT, end).await.is_err() {
+        process.kill(KillReason::ByTimeout).await;
+        let message = format!("`true` did not end within {} s", TRIAL_TIMEOUT.as_secs());
+        return Err(ToolError::new(ErrorKind::Timeout, message));
+    }
+    if process.status().exit_code == Some(0) {
+        return Ok(());
+    }
+    let output = process.output(Stream::Out, 0, 400)?.bytes;
+    let output = String::from_utf8_lossy(&output);
+    let message = format!("`true` failed: {}", output.lines().next_back().unwrap_or("no output"));
+    Err(ToolError::failed(message).hint("run `haft bash true` to see what keeps it from running"))
 }
 
 /// Prints the results, and the folders of the home directory that commands can access.
@@ -34,6 +85,7 @@ pub(super) fn run(
     format: Format,
     workspace: &Arc<Workspace>,
     (settings, environment): (&Settings, &CliEnvironment),
+    tried: Option<ProbeResult>,
 ) -> Result<ExitCode, Stop> {
     let wanted = &settings.sandbox;
     let mut verdicts = haft_exec::verdicts(workspace);
@@ -46,16 +98,18 @@ pub(super) fn run(
         others => others.works(),
     };
     verdicts.push(container);
+    let runs = tried.as_ref().is_none_or(|tried| tried.works);
+    verdicts.extend(tried);
     let places = haft_exec::shown_places(workspace, &settings.shown, variables)?;
     let text = match format {
         Format::Text => {
-            let verdicts = text(terminal, &verdicts, wanted, is_sandboxed);
+            let verdicts = text(terminal, &verdicts, wanted, (is_sandboxed, runs));
             verdicts + &shown(&places, wanted, environment.host.home.as_deref())
         }
         Format::Json => format!("{}\n", as_json(&verdicts, wanted, is_sandboxed, &places)),
     };
     write_out(&text).map_err(Stop::Output)?;
-    let is_ok = is_sandboxed || *wanted == ProcessSettings::Nothing;
+    let is_ok = runs && (is_sandboxed || *wanted == ProcessSettings::Nothing);
     Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -88,7 +142,7 @@ fn text(
     terminal: &Terminal,
     verdicts: &[ProbeResult],
     wanted: &ProcessSettings,
-    is_sandboxed: bool,
+    (is_sandboxed, runs): (bool, bool),
 ) -> String {
     let mut lines: Vec<String> = Vec::new();
     for ProbeResult { mechanism, works, detail, advice } in verdicts {
@@ -97,6 +151,7 @@ fn text(
         lines.extend(advice.iter().map(|advice| format!("{:<12} next: {advice}", "")));
     }
     let summary = match (wanted, is_sandboxed) {
+        _ if !runs => "No command runs here: a trial with your environment failed.",
         (ProcessSettings::Nothing, _) => {
             "Commands run without a sandbox, as configured (sandbox = \"off\")."
         }

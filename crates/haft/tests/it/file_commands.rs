@@ -228,3 +228,75 @@ fn a_folder_outside_is_opened_by_a_line_in_ones_own_config_only() {
     let fixture = Fixture::new().project_config(&denied);
     assert_eq!(fixture.run(&["read", "@docs/a.md"]).code, 2, "a project opens nothing");
 }
+
+/// Everything that pages of a tool show, from the first offset on.
+fn all_pages(fixture: &Fixture, arguments: &[&str], own: fn(&str) -> bool) -> Vec<String> {
+    let (mut all, mut offset) = (Vec::new(), 1);
+    loop {
+        let from = format!("--offset={offset}");
+        let page = fixture.run(&[arguments, &[&from]].concat());
+        assert_eq!(page.code, 0, "{page:?}");
+        assert!(!page.out.contains("kept as output"), "a page is not cut again: {page:?}");
+        all.extend(page.out.lines().filter(|line| own(line)).map(str::to_owned));
+        match page.out.split_once("next: offset=") {
+            None => return all,
+            Some((_, rest)) => {
+                let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+                let next = digits.parse().expect("a number");
+                assert!(next > offset, "it goes on: {page:?}");
+                offset = next;
+            }
+        }
+    }
+}
+
+#[test]
+fn many_entries_files_and_matches_are_had_page_by_page() {
+    const FILES: usize = 2_500;
+    let fixture = Fixture::new();
+    for folder in 0..5 {
+        std::fs::create_dir(fixture.path(&format!("project/d{folder}"))).expect("made");
+    }
+    let long = "x".repeat(60);
+    let name = |number: usize| format!("d{}/{long}-{number:05}.txt", number % 5);
+    for number in 0..FILES {
+        let path = fixture.path("project").join(name(number));
+        std::fs::write(path, "a hit\n").expect("written");
+    }
+    let mut names: Vec<String> = (0..FILES).map(name).collect();
+    names.sort();
+    let is_file = |line: &str| line.ends_with(".txt");
+    let listed = all_pages(&fixture, &["list", "--limit", "2000"], is_file);
+    assert_eq!(listed, names, "in order, each once");
+    let mut found = all_pages(&fixture, &["glob", "*.txt", "--limit", "1000"], is_file);
+    found.sort();
+    assert_eq!(found, names);
+    let hits = all_pages(&fixture, &["grep", "a hit"], |line| line.ends_with(": a hit"));
+    let expected: Vec<String> = names.iter().map(|name| format!("{name}:1: a hit")).collect();
+    assert_eq!(hits, expected);
+    // An overview shares its room, and says how to have everything.
+    let overview = fixture.run(&["list"]);
+    assert!(overview.out.contains("next: offset=1 lists all of them in order"), "{overview:?}");
+    let flat = fixture.run(&["list", "d0", "--limit", "10"]);
+    assert!(flat.out.ends_with("next: offset=11, or give a deeper path]"), "{flat:?}");
+}
+
+#[test]
+fn matches_in_a_line_that_does_not_fit_into_memory_are_shown() {
+    let fixture = Fixture::new();
+    let mut long = vec![b'x'; 18 << 20];
+    long[9 << 20..(9 << 20) + 6].copy_from_slice(b"needle");
+    long.extend_from_slice(b"\nneedle two\n");
+    std::fs::write(fixture.path("project/long.json"), &long).expect("written");
+    let ran = fixture.run(&["grep", "needle"]);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[0].starts_with("long.json:1: xxx") && lines[0].ends_with("xxx […]"), "{ran:?}");
+    assert!(lines[0].contains("needle") && lines[0].len() < 600, "{ran:?}");
+    assert_eq!(lines[1..], ["long.json:2: needle two", "", "[2 matches in 1 file]"]);
+    std::fs::write(fixture.path("project/large.txt"), "x\n".repeat(20 << 20)).expect("written");
+    let ran = fixture.run(&["grep", "x\\nx", "--multiline", "--include", "large.txt"]);
+    assert!(
+        ran.out.starts_with("[partial: 0 matches, but not searched to the end: large.txt"),
+        "{ran:?}"
+    );
+}

@@ -253,7 +253,7 @@ fn strict_is_refused_where_it_means_nothing() {
     for format in ["json", "markdown", "mcp", "gemini"] {
         let ran = fixture.run(&["tools", "--format", format, "--strict"]);
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
-        assert!(ran.err.contains(&format!("the format {format} knows no --strict")), "{ran:?}");
+        assert!(ran.err.contains(&format!("the format {format} has no strict form")), "{ran:?}");
         assert!(ran.err.contains("anthropic, openai, openai-responses"), "{ran:?}");
     }
     let ran = fixture.run(&["tools", "--format", "llama"]);

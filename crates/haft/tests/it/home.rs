@@ -151,6 +151,53 @@ fn no_command_chooses_by_a_link_what_the_next_one_sees() {
     }
 }
 
+/// Each mechanism works by itself; only a command with this environment shows that none can run.
+#[test]
+fn doctor_tries_a_command_with_the_environment_that_commands_have() {
+    let fixture = fixture("auto", "");
+    let whole = fixture.run(&["doctor"]);
+    assert!(whole.out.contains("a command runs in this workspace with your PATH"), "{whole:?}");
+    let run = |arguments: &[&str]| {
+        let output = fixture.haft(arguments).env("PATH", "/nowhere").output().expect("haft runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text)
+    };
+    let (code, text) = run(&["doctor"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("no command runs here: there is neither `bash` nor `sh`"), "{text}");
+    assert!(text.contains("next: install one"), "{text}");
+    let (code, text) = run(&["doctor", "--json"]);
+    let verdicts: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let is_told = |verdict: &serde_json::Value| {
+        verdict["mechanism"] == "commands" && verdict["works"] == false
+    };
+    let verdicts = verdicts["verdicts"].as_array().expect("a list");
+    assert!(code == Some(1) && verdicts.iter().any(is_told), "{text}");
+}
+
+/// The private `/tmp` of a sandbox hides such a folder; commands start all the same.
+#[test]
+fn a_folder_of_path_below_the_temporary_folder_breaks_no_command() {
+    let folder = tempfile::Builder::new().tempdir_in("/tmp").expect("a folder");
+    for backend in ["auto", "landlock", "bubblewrap"] {
+        let fixture = fixture(backend, "");
+        let path = format!("{}:/tmp:/tmp/gone:/usr/bin:/bin", folder.path().display());
+        let run = |arguments: &[&str]| {
+            let mut command = fixture.haft(arguments);
+            command.env("PATH", &path).output().expect("haft runs")
+        };
+        let (doctor, bash) = (run(&["doctor"]), run(&["bash", "echo well"]));
+        // What this machine does not have runs nothing, and doctor says so too.
+        assert_eq!(
+            doctor.status.success(),
+            bash.status.success(),
+            "{backend}: {doctor:?} {bash:?}"
+        );
+        let out = String::from_utf8_lossy(&bash.stdout);
+        assert!(!bash.status.success() || out.contains("well"), "{backend}: {bash:?}");
+    }
+}
+
 #[test]
 fn doctor_names_what_is_shown_and_how_to_show_more() {
     let ran = fixture("auto", "read = [\"~/other\"]").run(&["doctor"]);

@@ -49,7 +49,7 @@ fn a_rule_for_the_project_holds_in_the_next_process_and_nowhere_else() {
     answer(&fixture, &FETCH, "p");
     assert_eq!(action(&fixture, &FETCH), "allow");
     let ran = fixture.run_without_terminal(&FETCH);
-    assert!(!ran.err.contains("needs approval"), "nobody is asked: {ran:?}");
+    assert!(!ran.err.contains("needs approval"), "no approval is needed: {ran:?}");
     let elsewhere = other_project(&fixture);
     let there = [FETCH[0], FETCH[1], "--workspace", &elsewhere];
     assert_eq!(action(&fixture, &there), "ask");

@@ -71,7 +71,7 @@ fn replace(fixture: &Fixture, path: &str, target: &str) {
 fn check_asked_again(fixture: &Fixture, id: &str, shown: &str) -> String {
     let ran = approve(fixture, id);
     assert_eq!(ran.code, 4, "{ran:?}");
-    assert!(ran.err.contains("would touch something else than was approved"), "{ran:?}");
+    assert!(ran.err.contains("accesses differ from the approved ones"), "{ran:?}");
     assert!(!hook(fixture).exists(), "nothing was written there");
     let again = pending(fixture);
     assert_eq!(again.len(), 1, "{again:?}");

@@ -85,7 +85,7 @@ fn gate(fixture: &Fixture, call: &CorpusCall) -> Gate {
         .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &fixture.path(""))))
         .service::<dyn network::NetworkClient>(Arc::new(client()))
         // As in the server.
-        .no_approver_hint("or set `elsewhere = true` under `[approvals]` in your config.toml, and it waits for `haft approvals`")
+        .no_approver_hint("or set `elsewhere = true` under `[approvals]` in your config.toml to let calls wait for `haft approvals`")
         .service::<dyn Journal>(Arc::new(journal(fixture)))
         .outputs(Arc::new(corpus::outputs(fixture)))
         .service::<dyn Sessions>(Arc::new(StoreSessions::new(place.clone(), &project)))

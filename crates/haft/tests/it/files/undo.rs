@@ -176,7 +176,7 @@ fn what_was_put_back_by_hand_is_told_and_the_next_undo_goes_on() {
     setup.ok("write", json!({"path": "a.txt", "content": "second"}));
     setup.put("a.txt", "first");
     let outcome = setup.ok("undo", json!({}));
-    assert!(outcome.content.contains("had been as before already"), "{}", outcome.content);
+    assert!(outcome.content.contains("already had the earlier content"), "{}", outcome.content);
     assert_eq!(setup.text("a.txt"), "first");
     setup.ok("undo", json!({}));
     assert_eq!(setup.text("a.txt"), "one\ntwo\n");

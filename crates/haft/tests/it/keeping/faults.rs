@@ -109,7 +109,7 @@ fn check_answered(answer: &Value, kept: &StoreContent, messages: usize, list: &T
     if let Some(version) = result["structuredContent"]["version"].as_u64() {
         assert!(version <= list.version, "{answer}");
     }
-    if let Some((_, rest)) = text(result).split_once("kept as output ") {
+    if let Some((_, rest)) = text(result).split_once("stored as output ") {
         let id = rest.split(':').next().expect("an id");
         let whole = kept.runtime.block_on(kept.outputs.read(id)).expect("it was answered");
         assert!(whole.len() > 50 << 10, "{} bytes", whole.len());
@@ -161,7 +161,7 @@ fn on_a_full_disk_outputs_stay_in_memory_and_a_list_that_is_not_written_is_told(
         }
     }
     let full = full.expect("the disk fills");
-    let id = text(&full).split_once("kept as output ").expect("kept all the same").1;
+    let id = text(&full).split_once("stored as output ").expect("kept all the same").1;
     let id = id.split(':').next().expect("an id");
     let shown = called(&mut client, 90, "output_read", json!({"id": id, "page": 2}));
     assert!(text(&shown).contains("; page 2 of "), "from memory: {shown}");

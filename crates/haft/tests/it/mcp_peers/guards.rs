@@ -208,7 +208,7 @@ fn wrong_paths_methods_and_sessions_are_told_apart() {
     let ask = RawRequest::post(&served);
     let elsewhere = RawRequest { path: "/", ..ask.clone() }.initialize();
     assert_eq!(elsewhere.status, 404);
-    assert!(elsewhere.body().contains("MCP is spoken at /mcp"));
+    assert!(elsewhere.body().contains("the MCP endpoint is /mcp"));
     let put = RawRequest { method: "PUT", ..ask.clone() }.initialize();
     assert_eq!((put.status, put.header("Allow")), (405, Some("GET, POST, DELETE")));
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();

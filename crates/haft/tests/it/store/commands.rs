@@ -154,7 +154,7 @@ fn without_a_store_there_is_nothing_to_show_and_none_is_made() {
 fn wrong_words_are_refused_with_what_was_expected() {
     let fixture = busy_fixture();
     for (arguments, told) in [
-        (&["ledger", "show", "--since", "tomorrow"][..], "expected how long ago"),
+        (&["ledger", "show", "--since", "tomorrow"][..], "expected a duration"),
         (&["ledger", "show", "--limit", "0"], "0 is not in 1.."),
         (&["ledger", "verify", "--anchor", "4"], "expected NUMBER:HASH"),
         (&["ledger", "prune", "all"], "unexpected argument 'all'"),

@@ -300,7 +300,7 @@ fn a_damaged_store_is_reported_with_the_way_out_of_it() {
         assert_eq!(fs::read(&store).expect("there"), broken, "{damage}: nothing is overwritten");
         let restored = fixture.run(&["store", "restore", backup]);
         assert_eq!(restored.code, 0, "{restored:?}");
-        assert!(restored.out.contains("what was there is"), "{restored:?}");
+        assert!(restored.out.contains("the old store is now"), "{restored:?}");
         let aside = restored.out.split_whitespace().find(|word| word.contains(".before-"));
         let aside =
             aside.expect("it is named").replace("<root>/", &fixture.path("").display().to_string());
@@ -338,7 +338,7 @@ fn a_folder_of_haft_that_is_a_link_is_not_followed_for_the_store() {
 fn as_a_stranger(fixture: &Fixture, arguments: &[&str]) -> Option<std::process::Output> {
     const NOBODY: u32 = 65_534;
     let own = |path: &str| std::os::unix::fs::chown(fixture.path(path), Some(NOBODY), Some(NOBODY));
-    for path in ["home", "home/.config", "home/.config/haft", "project"] {
+    for path in ["home", "home/.config", "home/.config/haft", "project", "project/a.txt"] {
         own(path).ok()?;
     }
     fs::set_permissions(fixture.path(""), fs::Permissions::from_mode(0o755)).ok()?;

@@ -72,7 +72,7 @@ fn a_person_moves_to_a_database_and_back() {
     let back = fixture.run(&["store", "migrate", "--to", ".haft/haft.db", "--json"]);
     let told = back.json();
     assert_eq!((&told["calls"], &told["tables"]["ledger"]), (&json!(6), &json!(6)), "{told}");
-    assert!(told["next"].as_str().is_some_and(|next| next.contains("take `url`")), "{told}");
+    assert!(told["next"].as_str().is_some_and(|next| next.contains("remove `url`")), "{told}");
     assert_eq!(calls(&fixture, ".haft/haft.db"), 6);
 }
 

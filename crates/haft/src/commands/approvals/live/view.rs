@@ -42,11 +42,11 @@ enum LiveView {
     /// Details, from this line on.
     Details(usize),
     /// A line is being typed.
-    Line(Purpose, String),
+    Line(LinePurpose, String),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+enum LinePurpose {
     Deny,
     /// Save the rule with this number.
     Remember(usize),
@@ -151,7 +151,7 @@ impl View {
             Key::Letter('a') => {
                 return self.decide(ApprovalDecision::approve(&self.person, "approvals"));
             }
-            Key::Letter('d') => self.begin_line(Purpose::Deny),
+            Key::Letter('d') => self.begin_line(LinePurpose::Deny),
             Key::Letter(digit @ '1'..='4') => {
                 let number = digit.to_digit(10).map_or(0, |number| number as usize);
                 self.begin_remembering(number);
@@ -189,7 +189,7 @@ impl View {
         KeyAction::Decide(Box::new(standing), verdict)
     }
 
-    fn begin_line(&mut self, purpose: Purpose) {
+    fn begin_line(&mut self, purpose: LinePurpose) {
         match self.marked() {
             Some(standing) if standing.record.state == ApprovalState::Pending => {
                 self.page = LiveView::Line(purpose, String::new());
@@ -204,10 +204,10 @@ impl View {
         if number > offered && self.marked().is_some() {
             return self.say("there is nothing to remember under this number");
         }
-        self.begin_line(Purpose::Remember(number));
+        self.begin_line(LinePurpose::Remember(number));
     }
 
-    fn type_on(&mut self, purpose: Purpose, mut text: String, key: Key) -> KeyAction {
+    fn type_on(&mut self, purpose: LinePurpose, mut text: String, key: Key) -> KeyAction {
         match key {
             Key::Letter(letter) => text.push(letter),
             Key::Paste(pasted) => text.extend(pasted.chars().filter(|letter| !letter.is_control())),
@@ -223,13 +223,13 @@ impl View {
         KeyAction::Nothing
     }
 
-    fn end_line(&mut self, purpose: Purpose, text: &str) -> KeyAction {
+    fn end_line(&mut self, purpose: LinePurpose, text: &str) -> KeyAction {
         let verdict = match purpose {
-            Purpose::Deny => {
+            LinePurpose::Deny => {
                 let words = Some(text.trim().to_owned()).filter(|words| !words.is_empty());
                 Some(ApprovalDecision::deny(&self.person, "approvals", words))
             }
-            Purpose::Remember(number) => self.remembered(number, text),
+            LinePurpose::Remember(number) => self.remembered(number, text),
         };
         match verdict {
             Some(verdict) => {
@@ -321,12 +321,12 @@ impl View {
         match &self.page {
             LiveView::List => vec![said, KEYS.to_owned()],
             LiveView::Details(_) => vec![said, DETAIL_KEYS.to_owned()],
-            LiveView::Line(Purpose::Deny, text) => vec![
+            LiveView::Line(LinePurpose::Deny, text) => vec![
                 said,
                 "no; what should be done instead? (enter denies, esc goes back)".to_owned(),
                 format!("> {}", shown_in_line(text)),
             ],
-            LiveView::Line(Purpose::Remember(number), text) => vec![
+            LiveView::Line(LinePurpose::Remember(number), text) => vec![
                 said,
                 format!(
                     "yes, and [{number}] from now on: [s] until this session ends   [p] in this project   [u] everywhere"
