@@ -25,7 +25,7 @@ fn similar_names_are_suggested() {
     check(&place, "readme.md", "there is no `readme.md`", "`README.md`");
     check(&place, "scr/main.rs", "there is no `scr/main.rs`: no directory `scr`", "`src`");
     check(&place, "src/sub/x/y", "there is no `src/sub/x/y`: no directory `src/sub`", "relative");
-    let message = "there is no `src/main.rs/x`: `src/main.rs` is no directory";
+    let message = "there is no `src/main.rs/x`: `src/main.rs` is not a directory";
     check(&place, "src/main.rs/x", message, "name the file itself");
     check(&place, "zzzzzzzz", "there is no `zzzzzzzz`", "relative to the workspace");
 }

@@ -322,7 +322,7 @@ fn odd_names_are_names() {
     }
     // A path that a shell would have expanded must not create a folder here.
     for name in ["~", "~/x"] {
-        assert_kind(place.put(name, "x"), ErrorKind::Input, "`~` is not read as a home");
+        assert_kind(place.put(name, "x"), ErrorKind::Input, "`~` is not expanded here");
     }
     let half = PathBuf::from("new").join("n".repeat(256));
     assert_kind(place.writes().make_directory(&half), ErrorKind::Input, "too long");
