@@ -84,7 +84,7 @@ fn new_text_is_taken_literally() {
 #[test]
 fn a_single_place_that_differs_slightly_is_taken_and_told() {
     for (text, old, new, expected, words) in [
-        ("a  \nb\n", "a\nb\n", "c\n", "c\n", "spaces at the ends"),
+        ("a  \nb\n", "a\nb\n", "c\n", "c\n", "trailing spaces"),
         (
             "x\n\tif a:\n\t\tb()\n",
             "if a:\n\tb()\n",
@@ -202,7 +202,7 @@ fn what_is_nowhere_is_shown_with_the_closest_place() {
     assert!(error.message.contains("line 3"), "{}", error.message);
     assert!(error.message.contains("3: fn second(count: usize) {"), "{}", error.message);
     let error = check_refused(text, edit("nothing like it at all", "x"), ErrorKind::NotFound);
-    assert!(error.message.contains("nothing there is like it"), "{}", error.message);
+    assert!(error.message.contains("nothing in the file resembles it"), "{}", error.message);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn a_link_is_looked_at_moved_and_deleted_itself() {
         desk.link("l", target);
         let (inside, outside) = (desk.bytes("a"), desk.outside());
         let stat = desk.ok("stat", json!({"path": "l"}));
-        assert!(stat.content.contains(&format!("leads to {target}")), "{}", stat.content);
+        assert!(stat.content.contains(&format!("points to {target}")), "{}", stat.content);
         desk.ok("move", json!({"from": "l", "to": "m"}));
         desk.ok("delete", json!({"path": "m"}));
         assert!(!desk.path("m").is_symlink());

@@ -172,7 +172,7 @@ fn what_was_put_back_by_hand_is_told_and_the_next_undo_goes_on() {
     desk.ok("write", json!({"path": "a.txt", "content": "second"}));
     desk.put("a.txt", "first");
     let outcome = desk.ok("undo", json!({}));
-    assert!(outcome.content.contains("had been as before already"), "{}", outcome.content);
+    assert!(outcome.content.contains("already had the earlier content"), "{}", outcome.content);
     assert_eq!(desk.text("a.txt"), "first");
     desk.ok("undo", json!({}));
     assert_eq!(desk.text("a.txt"), "one\ntwo\n");
