@@ -21,7 +21,8 @@ pub(crate) const PATH: &str = "docs/haft.svg";
 pub(crate) fn render(haft: &Path) -> Result<String> {
     let folder = haft.with_file_name("xtask-picture");
     if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot empty {}", folder.display()))?;
     }
     let home = folder.join("home");
     fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
@@ -29,7 +30,10 @@ pub(crate) fn render(haft: &Path) -> Result<String> {
     let mut screen = String::new();
     for line in COMMANDS {
         let printed = run(haft, &home, &folder.join("demo"), line)?;
-        screen.push_str(&format!("\u{1b}[1;32m$\u{1b}[0m \u{1b}[1m{line}\u{1b}[0m\n{}\n\n", printed.trim_end()));
+        screen.push_str(&format!(
+            "\u{1b}[1;32m$\u{1b}[0m \u{1b}[1m{line}\u{1b}[0m\n{}\n\n",
+            printed.trim_end()
+        ));
     }
     Ok(anstyle_svg::Term::new().render_svg(screen.trim_end()) + "\n")
 }

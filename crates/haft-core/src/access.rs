@@ -1,5 +1,5 @@
-//! What a call would touch, as the tool itself says from the input alone. Policy and people judge these words
-//! before anything runs, and the capabilities are narrowed to them while it runs.
+//! The accesses of a call, as the tool declares them from the input alone. Policy and approvers
+//! judge them before the call runs, and its capabilities are limited to them while it runs.
 
 use std::{
     fmt,
@@ -10,14 +10,14 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A sort of power over the world. What a tool needs is listed in these words; the signature is the list.
+/// A kind of power that a tool may need. A tool's signature lists its powers.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Power {
-    /// Nothing outside the call: progress, cancellation, who is calling.
+    /// Nothing outside the call: progress, cancellation, information about the caller.
     Free,
     /// Reading files of the workspace.
     ReadFiles,
@@ -25,26 +25,26 @@ pub enum Power {
     WriteFiles,
     /// Running programs.
     Shell,
-    /// Talking to other machines.
+    /// Contacting other machines.
     Net,
-    /// Reading haft's own records: board, memory, sessions, schedules.
+    /// Reading haft's own records: todos, sessions, outputs, the journal.
     ReadStore,
     /// Changing haft's own records.
     WriteStore,
     /// Calling other tools, each through the gate.
     Tools,
-    /// Asking a language model.
+    /// Querying a language model.
     Model,
-    /// Calling a foreign MCP server.
+    /// Calling another MCP server.
     Mcp,
-    /// Asking a language server.
+    /// Querying a language server.
     Lsp,
-    /// State of the program that embeds haft, behind a capability of its own.
+    /// State of the program that embeds haft, behind its own capability.
     Host,
 }
 
 impl Power {
-    /// The effect a tool has at least when it holds this power.
+    /// The minimum effect of a tool that holds this power.
     pub fn effect(self) -> Effect {
         match self {
             Self::Free
@@ -59,12 +59,12 @@ impl Power {
         }
     }
 
-    /// Whether the power reaches things nobody here controls.
+    /// Returns true if the power reaches systems outside the user's control.
     pub fn is_open_world(self) -> bool {
         matches!(self, Self::Net | Self::Mcp | Self::Model)
     }
 
-    /// The name on the wire, `read_files` for [`Power::ReadFiles`].
+    /// The name in JSON, `read_files` for [`Power::ReadFiles`].
     pub fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -89,40 +89,41 @@ impl fmt::Display for Power {
     }
 }
 
-/// One argument of a tool's signature, as a permission: what it is power over, and whether the tool works without.
+/// One argument of a tool's signature as a permission: the power, and whether the tool works
+/// without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Need {
-    /// The power asked for.
+    /// The required power.
     pub power: Power,
-    /// True for `Option<Capability>`: the tool runs without it when it is not granted.
+    /// True for `Option<Capability>`: the tool runs without it if it is not granted.
     pub optional: bool,
 }
 
 impl Need {
-    /// A need the tool cannot do without.
+    /// A power that the tool cannot work without.
     pub const fn required(power: Power) -> Self {
         Self { power, optional: false }
     }
 }
 
-/// How far a call reaches, from looking to doing what cannot be undone. Ordered.
+/// How far a call reaches, from reading to changes that cannot be undone. Ordered.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Looks, changes nothing.
+    /// Changes nothing.
     Read,
-    /// Changes something that can be changed back.
+    /// Makes changes that can be undone.
     Write,
     /// Runs a program.
     Execute,
-    /// Changes something that cannot be brought back.
+    /// Makes changes that cannot be undone.
     Destructive,
 }
 
 impl Effect {
-    /// The name on the wire.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -139,126 +140,130 @@ impl fmt::Display for Effect {
     }
 }
 
-/// One thing a call would touch.
+/// One thing that a call would touch.
 ///
-/// Paths are workspace-relative once the gate has seen them; what lies outside stays absolute.
-/// A path stands for itself and everything below it.
+/// Paths are workspace-relative after the gate has resolved them; paths outside stay absolute. A
+/// path includes everything below it.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Access {
-    /// The power as a whole; what exactly is not known before the call runs.
+    /// The power as a whole; the details are not known before the call runs.
     Any(Power),
     /// Reads this file or below this directory.
     Read(PathBuf),
     /// Changes this file or below this directory.
     Write(PathBuf),
-    /// Uses every file that fits a pattern of the shell, or that lies below a directory. A reader names them so; the gate
-    /// looks which files there are before policy judges.
+    /// Uses every file that matches a shell pattern or lies below a directory, as parsed from a
+    /// command. The gate looks up the existing files before policy judges.
     Many {
-        /// The pattern, or the directory.
+        /// The pattern or the directory.
         path: PathBuf,
-        /// It is a pattern.
+        /// True if `path` is a pattern.
         is_pattern: bool,
-        /// They are changed, not only read.
+        /// True if the files are changed, not only read.
         is_write: bool,
     },
-    /// Runs this text with a shell, or this command line.
+    /// Runs this shell script or command line.
     Run(String),
-    /// Runs this one command, as a reader found it in a text that is run. Policy judges these in the text's stead.
+    /// Runs this command, as parsed from a script. Policy judges the commands instead of the
+    /// script.
     Command(Box<ParsedCommand>),
-    /// Talks to this host or URL.
+    /// Contacts this host or URL.
     Fetch(String),
-    /// Gives a secret to a text that is run.
+    /// Gives a secret to a script.
     Secret {
-        /// Its name.
+        /// The name of the secret.
         name: String,
-        /// The text for the shell.
+        /// The script.
         command: String,
     },
     /// Sends a secret to a host, in a request.
     SendSecret {
-        /// Its name.
+        /// The name of the secret.
         name: String,
         /// The host.
         host: String,
-        /// Whether a person has said which hosts it is for: it is sent to no other one.
+        /// True if the user bound the secret to hosts: it is sent to no other host.
         is_bound: bool,
     },
 }
 
-/// One command of a text that is run.
+/// One command of a script.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub struct ParsedCommand {
-    /// Its words in one spelling, which is what rules match.
+    /// The normalized words of the command, which rules match.
     pub text: String,
-    /// How far it reaches.
+    /// The risk of the command.
     pub risk: CommandRisk,
-    /// The commands that a person may want to allow together with it, narrow first. For what is unclear: the whole text
-    /// that it is a piece of.
+    /// Commands that rules may allow together with it, narrowest first. For an unclear piece: the
+    /// full script that contains it.
     #[serde(default, skip_serializing, rename = "widths")]
     pub rule_texts: Vec<String>,
-    /// Other spellings of the same command, which rules that deny or ask match too: without assignments, without the
-    /// program's folder, without options before the sub-command.
+    /// Other spellings of the same command, which deny and ask rules match too: without
+    /// assignments, without the program's directory, without options before the subcommand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spellings: Vec<String>,
-    /// When some words cannot be seen in the text: what each spelling begins with for certain. The first belongs to
-    /// `text`.
+    /// If some words are not known from the text: the certain beginning of each spelling. The first
+    /// belongs to `text`.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "seen")]
     pub known_prefixes: Vec<String>,
 }
 
 impl ParsedCommand {
-    /// A command of which nothing else is known.
+    /// A command with nothing but its text and risk.
     pub fn new(text: String, risk: CommandRisk) -> Self {
         let (rule_texts, spellings, known_prefixes) = Default::default();
         Self { text, risk, rule_texts, spellings, known_prefixes }
     }
 }
 
-/// How far a command reaches, as its reader says.
+/// The risk of a command, as judged by the parser.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum CommandRisk {
-    /// It only reads and prints.
+    /// The command only reads and prints.
     #[serde(rename = "looks")]
     ReadOnly,
-    /// It only reads and prints, but the settings of the repository that it reads may name programs to run for that. Where
-    /// no sandbox holds those, it is more than looking.
+    /// The command only reads and prints, but the settings of the repository may name programs that
+    /// it runs. Without a sandbox, these are a risk.
     Repository,
-    /// Anything else.
+    /// Any other command.
     #[serde(rename = "usual")]
     Other,
-    /// What a person must be asked about in every mode but `all`, and why.
+    /// The command needs approval in every mode but `all`, with the reason.
     #[serde(rename = "asks")]
     NeedsApproval(String),
-    /// It cannot be told which commands run, and why: the text is a piece of what was to be read, not a command. To be
-    /// asked about as well, and no rule for commands allows it but one that spells out a text in `rule_texts`.
+    /// The parser does not know which commands run, with the reason: the text is a piece of the
+    /// script, not a command. It needs approval too, and no rule for commands allows it unless it
+    /// spells out a text in `rule_texts`.
     Unclear(String),
-    /// It may open files that are secret or that rules close, and which. Asked about in every mode.
+    /// The command may open files that are secret or that rules close, with the reason. It needs
+    /// approval in every mode.
     Closed(String),
 }
 
-/// Reads the commands, files and addresses of a text that is run. Paths are as the text has them, but without `~`.
+/// Parses the commands, files and addresses of a script. Paths are as written in the script, but
+/// without `~`.
 pub type CommandReader = Arc<dyn Fn(&str) -> Vec<Access> + Send + Sync>;
 
-/// What a reader found in a text that is run.
+/// A script and what was parsed from it.
 #[derive(Clone, Debug)]
 pub struct ParsedScript {
-    /// The text.
+    /// The script.
     pub text: String,
-    /// Its commands, files and addresses, and what is unclear in it.
+    /// Its commands, files and addresses, and its unclear parts.
     pub parts: Vec<Access>,
 }
 
 impl ParsedScript {
-    /// Whether it does nothing but read and print.
+    /// Returns true if the script only reads and prints.
     pub fn is_read_only(&self) -> bool {
         self.parts.iter().all(|part| match part {
             Access::Command(command) => command.risk.is_read_only(),
@@ -269,19 +274,19 @@ impl ParsedScript {
 }
 
 impl CommandRisk {
-    /// Whether the command itself does nothing but read and print.
+    /// Returns true if the command only reads and prints.
     pub(crate) fn is_read_only(&self) -> bool {
         matches!(self, Self::ReadOnly | Self::Repository)
     }
 }
 
 impl Access {
-    /// Whether a permission for `self` includes `other`.
+    /// Returns true if a permission for `self` includes `other`.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
-            // No power as a whole is one over secrets: each is granted by its name.
+            // No power as a whole includes secrets: each one is granted by name.
             (Self::Any(_), Self::Secret { .. } | Self::SendSecret { .. }) => false,
-            // The file powers as a whole are power over the workspace, not over the disk.
+            // The file powers as a whole cover the workspace, not the disk.
             (Self::Any(power), Self::Read(path) | Self::Write(path)) => {
                 *power == other.power() && is_inside(path)
             }
@@ -290,7 +295,7 @@ impl Access {
                 is_below(scope, path)
             }
             (Self::Run(a), Self::Run(b)) => a == b,
-            // What a person may want to allow with it is not kept in requests.
+            // Requests do not store `rule_texts`.
             (Self::Command(a), Self::Command(b)) => {
                 a.text == b.text
                     && a.risk == b.risk
@@ -307,7 +312,7 @@ impl Access {
         }
     }
 
-    /// The power this access is a use of.
+    /// The power that this access uses.
     pub fn power(&self) -> Power {
         match self {
             Self::Any(power) => *power,
@@ -345,7 +350,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// The host part of a URL, or the text itself when it is a bare host; without port, in lower case.
+/// The host of a URL, or the text itself if it is a bare host; without port, in lower case.
 pub(crate) fn host_of(target: &str) -> String {
     let after_scheme = target.split_once("://").map_or(target, |(_, rest)| rest);
     let authority = after_scheme.split(['/', '?', '#', '\\']).next().unwrap_or_default();
@@ -357,26 +362,26 @@ pub(crate) fn host_of(target: &str) -> String {
     host.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Turns the paths a tool names into the paths that rules are written for.
+/// Resolves the paths of a tool into the paths that rules are written for.
 ///
-/// The lexical version here knows no symbolic links; the file executor replaces it by one that does.
+/// The lexical version here does not know symbolic links; the file executor has one that does.
 pub trait ResolvePath: Send + Sync {
-    /// The workspace-relative path, or the absolute one when it lies outside.
+    /// Returns the workspace-relative path, or the absolute one if it lies outside.
     fn resolve(&self, path: &Path) -> PathBuf;
 
-    /// The same, but a link at the very end stands for itself.
+    /// The same, but does not follow a final link.
     fn resolve_name(&self, path: &Path) -> PathBuf {
         self.resolve(path)
     }
 
-    /// As [`ResolvePath::resolve`], and whether a regular file was seen there on the way. Who opens it next need not look
-    /// again.
+    /// As [`ResolvePath::resolve`], and returns true if there is a regular file, so that the
+    /// backend need not check again before opening it.
     fn resolve_file(&self, path: &Path) -> (PathBuf, bool) {
         (self.resolve(path), false)
     }
 
-    /// The files and directories below a directory, resolved, of those that `enters` wants to see. None when there are too
-    /// many, or when nobody can look.
+    /// Returns the resolved files and directories below a directory that `enters` includes; `None`
+    /// if there are too many or the backend cannot list them.
     fn below(
         &self,
         _directory: &Path,
@@ -385,13 +390,14 @@ pub trait ResolvePath: Send + Sync {
         None
     }
 
-    /// Whether files outside the workspace cannot be reached at all: then nobody is asked about them.
+    /// Returns true if files outside the workspace cannot be reached at all: then no approval is
+    /// requested for them.
     fn is_confined(&self) -> bool {
         false
     }
 }
 
-/// Resolves by looking at the letters only: `.` and `..` are folded, the workspace prefix is taken off.
+/// Resolves by the text alone: removes `.` and `..` and the workspace prefix.
 #[derive(Clone, Debug, Default)]
 pub struct LexicalPaths {
     /// The absolute workspace directory.
@@ -415,8 +421,8 @@ fn fold_dots(path: &Path) -> PathBuf {
         match part {
             Component::CurDir => {}
             Component::ParentDir => {
-                // Above the root there is only the root; above a relative start we keep the `..`,
-                // so that an escape stays visible to the rules.
+                // Above the root there is only the root. Above a relative start the `..` stays, so
+                // that an escape stays visible to the rules.
                 let can_pop = matches!(folded.components().next_back(), Some(Component::Normal(_)));
                 if can_pop {
                     folded.pop();
@@ -430,20 +436,22 @@ fn fold_dots(path: &Path) -> PathBuf {
     folded
 }
 
-/// What a search below a directory does with an entry.
+/// The decision for an entry in a search below a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchStep {
-    /// It is none of those that are looked for.
+    /// Skips the entry.
     Skip,
-    /// It is one, and what lies below it too.
+    /// Includes the entry and everything below it.
     Include,
-    /// The same, and a link is followed: a pattern names something in the folder that it leads to.
+    /// The same, and follows a link: the pattern continues in the folder it points to.
     IncludeAndFollow,
 }
 
-/// Whether `path` is `scope` or lies below it. `.` is the whole workspace and nothing outside it.
+/// Returns true if `path` is `scope` or lies below it. `.` is the whole workspace and nothing
+/// outside it.
 pub(crate) fn is_below(scope: &Path, path: &Path) -> bool {
-    // By bytes first, since walks ask this of every file: paths here are resolved, so equal names are equal bytes.
+    // Compares bytes first, since walks call this for every file: paths here are resolved, so equal
+    // names have equal bytes.
     let (outer, inner) =
         (scope.as_os_str().as_encoded_bytes(), path.as_os_str().as_encoded_bytes());
     if outer == b"." {
@@ -455,7 +463,7 @@ pub(crate) fn is_below(scope: &Path, path: &Path) -> bool {
     }
 }
 
-/// Whether a resolved path lies in the workspace.
+/// Returns true if a resolved path lies in the workspace.
 pub(crate) fn is_inside(path: &Path) -> bool {
     match path.as_os_str().as_encoded_bytes() {
         [b'/', ..] => false,
@@ -508,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_covers_what_lies_below_it_and_nothing_else() {
+    fn a_scope_covers_everything_below_it_and_nothing_else() {
         let src = Access::Write("src".into());
         assert!(src.covers(&Access::Write("src/a/b.rs".into())));
         assert!(!src.covers(&Access::Write("srcs/a.rs".into())));
@@ -524,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_was_kept_covers_the_same_command_and_no_other() {
+    fn a_stored_command_covers_the_same_command_and_no_other() {
         let command = |text: &str, risk| {
             let rule_texts = vec!["git status".to_owned(), "git *".to_owned()];
             let command = ParsedCommand { rule_texts, ..ParsedCommand::new(text.to_owned(), risk) };
@@ -533,7 +541,7 @@ mod tests {
         let now = command("git status", CommandRisk::ReadOnly);
         let text = serde_json::to_string(&now).expect("JSON");
         let kept: Access = serde_json::from_str(&text).expect("an access");
-        assert_ne!(kept, now, "what it may be allowed with is not kept");
+        assert_ne!(kept, now, "`rule_texts` is not stored");
         assert!(kept.covers(&now));
         assert!(!kept.covers(&command("git push", CommandRisk::ReadOnly)));
         assert!(!kept.covers(&command("git status", CommandRisk::Other)));
@@ -565,7 +573,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever dots a path is made of, the result is either free of `..` below the workspace or absolute.
+        /// Whatever dots a path contains, the result is either below the workspace without `..`, or
+        /// absolute.
         #[test]
         fn no_dots_survive(parts in prop::collection::vec(prop_oneof!["\\.", "\\.\\.", "[a-c]"], 0..12)) {
             let path = resolved(&parts.join("/"));

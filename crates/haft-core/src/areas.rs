@@ -1,5 +1,5 @@
-//! The areas: one file for each sort of thing that haft keeps. Each has the types, the trait of what keeps them, and where
-//! a program may do without a store, a version in memory.
+//! The areas: one file for each kind of data that haft stores. Each has the types, the trait of the
+//! store, and an in-memory version where a program may work without a store.
 
 pub(crate) mod approvals;
 pub mod feed;

@@ -1,5 +1,5 @@
-//! Where a tool does work that blocks its thread. `brief` stays on the thread, because handing a cached read to another
-//! one costs more than the read; `lengthy` gives the thread back.
+//! Blocking work of tools. [`block_in_place`] stays on the thread, because handing a cached read to
+//! another thread costs more than the read; [`spawn_blocking`] uses a separate thread.
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -8,8 +8,9 @@ use tokio::{
 
 use crate::ToolError;
 
-/// Work of milliseconds that must not be torn in two by a call-off: it ends before anybody else takes its paths. On a
-/// runtime with several threads the others take over what this thread would have done meanwhile.
+/// Runs work of a few milliseconds that must not be interrupted by cancellation: it ends before
+/// another call gets its paths. On a multi-threaded runtime, other threads take over the tasks of
+/// this one.
 pub fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => task::block_in_place(work),
@@ -17,11 +18,11 @@ pub fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Work that may take long: it goes to a thread of its own, so that deadlines and call-offs are heard. It must look at
-/// a [`Cancel`](crate::Cancel) itself, since a thread cannot be dropped.
+/// Runs long work on a separate thread, so that deadlines and cancellation work. The work must
+/// check a [`Cancel`](crate::Cancel) itself, since a thread cannot be dropped.
 ///
 /// # Errors
-/// Of kind `internal` when the work panics.
+/// Of kind `internal` if the work panics.
 pub async fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {

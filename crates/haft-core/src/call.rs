@@ -1,5 +1,5 @@
-//! One invocation: who calls, with what input, holding which grants. Surfaces fill in a `Context`; only the gate can
-//! make a `Call` out of it.
+//! One call: the caller, the input and the grants. Surfaces fill in a `Context`; only the gate can
+//! create a `Call` from it.
 
 use std::{
     any::{Any, TypeId},
@@ -25,29 +25,29 @@ use crate::{
     policy::{Action, Policy, PolicyQuery, Reason},
 };
 
-/// What a surface knows about the call it hands to the gate.
+/// Information from the surface about a call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Context {
-    /// The session it belongs to.
+    /// The session of the call.
     pub session: String,
-    /// The message it came in, when a model sent it.
+    /// The message that contained the call, if a model sent it.
     pub message: Option<String>,
-    /// The id the caller gave it; made by the gate when there is none.
+    /// The id from the caller; the gate creates one if there is none.
     pub call_id: Option<String>,
-    /// Who calls: the chain of agents, outermost first; empty when a person calls.
+    /// The chain of calling agents, outermost first; empty when a person calls.
     pub agents: Vec<String>,
     /// The profile the surface was started with.
     pub profile: Option<String>,
     /// A shorter deadline than the tool's own.
     pub deadline: Option<Duration>,
-    /// Nobody is watching: an approval may wait for days.
+    /// True if no person is present: a request may then wait for days.
     pub unattended: bool,
-    /// Whatever else the surface wants the tool to know.
+    /// Further information from the surface for the tool.
     pub extra: Map<String, Value>,
-    /// Calling this off stops the call.
+    /// Cancelling this stops the call.
     pub cancel: CancellationToken,
-    /// What this caller alone provides, by type; found before what the program provides.
+    /// Services for this caller only, by type. They take precedence over the program's services.
     pub services: Services,
     pub(crate) lineage: Lineage,
 }
@@ -58,7 +58,7 @@ impl Context {
         Self::with_cancel(session, CancellationToken::new())
     }
 
-    /// The same, stopped when this is called off.
+    /// The same, stopped when `cancel` is cancelled.
     pub fn with_cancel(session: impl Into<String>, cancel: CancellationToken) -> Self {
         Self {
             session: session.into(),
@@ -83,47 +83,47 @@ impl Context {
     }
 }
 
-/// Where a call made by a tool comes from.
+/// The origin of a call made by a tool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lineage {
-    /// The calls it is made in, outermost first.
+    /// The calls that contain it, outermost first.
     pub(crate) ancestors: Arc<[Arc<str>]>,
-    /// The moment by which the outer call must be over.
+    /// The deadline of the outer call.
     pub(crate) latest: Option<Instant>,
 }
 
-/// Who is calling, for tools that take it as an argument. Free: it is knowledge, not power.
+/// Information about the caller, for tools that take it as an argument. It grants no power.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CallInfo {
     /// The session.
     pub session: String,
-    /// The message, when a model sent the call.
+    /// The message that contained the call, if a model sent it.
     pub message: Option<String>,
-    /// The call's own id.
+    /// The id of the call.
     pub call_id: Arc<str>,
-    /// The chain of agents, outermost first; empty when a person calls.
+    /// The chain of calling agents, outermost first; empty when a person calls.
     pub agents: Vec<String>,
     /// The absolute workspace directory.
     pub workspace: PathBuf,
-    /// Whatever else the surface said.
+    /// Further information from the surface.
     pub extra: Map<String, Value>,
 }
 
 impl CallInfo {
-    /// The agent that calls, if it is one.
+    /// The calling agent, if an agent calls.
     pub fn agent(&self) -> Option<&str> {
         self.agents.last().map(String::as_str)
     }
 }
 
-/// One invocation, as the tool's adapter sees it.
+/// One call, as the tool's adapter sees it.
 pub struct Call {
     pub(crate) input: Arc<Value>,
     pub(crate) info: Arc<CallInfo>,
     pub(crate) grants: Grants,
     pub(crate) services: Services,
-    /// Of this caller alone.
+    /// Services for this caller only.
     pub(crate) own_services: Services,
     pub(crate) sender: EventSender,
     pub(crate) cancel: CancelSignal,
@@ -131,38 +131,38 @@ pub struct Call {
 }
 
 impl Call {
-    /// The input, decoded. The gate has checked it against the schema already.
+    /// Decodes the input. The gate has already checked it against the schema.
     ///
     /// # Errors
-    /// Names the field and what it should have been.
+    /// Names the field and the expected value.
     pub fn input<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
         decode(&self.input)
     }
 
-    /// The input as it came out of the gate's repair.
+    /// The input after the repair stage.
     pub fn raw_input(&self) -> &Value {
         &self.input
     }
 
-    /// Who is calling.
+    /// Information about the caller.
     pub fn info(&self) -> &Arc<CallInfo> {
         &self.info
     }
 
-    /// What this call may touch.
+    /// The accesses of this call.
     pub fn grants(&self) -> &Grants {
         &self.grants
     }
 
-    /// The same as [`Call::service`], for what a call can go without.
+    /// The same as [`Call::service`], for services that the call can do without.
     pub fn maybe_service<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.own_services.get::<T>().or_else(|| self.services.get::<T>())
     }
 
-    /// Something the embedding program put behind a capability, by its type.
+    /// A service that the embedding program provides for capabilities, by its type.
     ///
     /// # Errors
-    /// Of kind `unavailable` when the program has not provided it.
+    /// Of kind `unavailable` if the program does not provide it.
     pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, ToolError> {
         self.maybe_service::<T>().ok_or_else(|| {
             let name = std::any::type_name::<T>();
@@ -172,7 +172,8 @@ impl Call {
     }
 }
 
-/// Decodes a checked value; the slow road that finds the path is taken only when it fails.
+/// Decodes a checked value. The slow path, which finds the position of an error, runs only on
+/// failure.
 pub(crate) fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, ToolError> {
     if let Ok(decoded) = T::deserialize(value) {
         return Ok(decoded);
@@ -185,8 +186,9 @@ pub(crate) fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, ToolError>
     })
 }
 
-/// What a call may touch: the accesses the tool named and policy or a person agreed to. Capabilities ask before they
-/// open anything, because paths move between the decision and the deed.
+/// The accesses of a call: those that the tool declared and policy or an approver allowed.
+/// Capabilities check them before they open anything, because paths may change between the decision
+/// and the access.
 #[derive(Clone)]
 pub struct Grants(Arc<GrantsInner>);
 
@@ -194,21 +196,21 @@ pub(crate) struct GrantsInner {
     pub(crate) tool: Cow<'static, str>,
     pub(crate) effect: Effect,
     pub(crate) accesses: Vec<Access>,
-    pub(crate) seen: Vec<ResolvedFile>,
-    pub(crate) texts: Vec<ParsedScript>,
+    pub(crate) resolved_files: Vec<ResolvedFile>,
+    pub(crate) scripts: Vec<ParsedScript>,
     pub(crate) withheld: Vec<Power>,
     pub(crate) caller: Arc<Context>,
     pub(crate) policy: Arc<Policy>,
-    /// Whether a rule may close a path for reading, and for writing; found out when first asked.
+    /// Whether a rule may close a path for reading and for writing; computed at first use.
     pub(crate) ruled: [OnceLock<bool>; 2],
 }
 
-/// A regular file that the gate came by when it resolved a path.
+/// A regular file that the gate found when it resolved a path.
 #[derive(Clone, Debug)]
 pub(crate) struct ResolvedFile {
-    /// As the call names it.
+    /// The path as the call names it.
     pub(crate) named: PathBuf,
-    /// As rules are written for it.
+    /// The resolved path, which rules match.
     pub(crate) real: PathBuf,
 }
 
@@ -217,38 +219,39 @@ impl Grants {
         Self(Arc::new(inner))
     }
 
-    /// The tool that holds them.
+    /// The tool of the call.
     pub(crate) fn tool(&self) -> &str {
         &self.0.tool
     }
 
-    /// Everything that was agreed to.
+    /// All granted accesses.
     pub fn accesses(&self) -> &[Access] {
         &self.0.accesses
     }
 
-    /// Where a path of this call leads, if the gate saw a regular file there.
-    pub(crate) fn seen_file(&self, named: &Path) -> Option<&Path> {
-        let seen = self.0.seen.iter().find(|seen| seen.named == named)?;
-        Some(&seen.real)
+    /// The resolved path of a named path, if the gate saw a regular file there.
+    pub(crate) fn resolved_file(&self, named: &Path) -> Option<&Path> {
+        let file = self.0.resolved_files.iter().find(|file| file.named == named)?;
+        Some(&file.real)
     }
 
-    /// What the gate's reader found in a text of this call. None when the gate has no reader.
+    /// The parsed script of this call; `None` if the gate has no command reader.
     pub(crate) fn parsed_script(&self, text: &str) -> Option<&ParsedScript> {
-        self.0.texts.iter().find(|read| read.text == text)
+        self.0.scripts.iter().find(|read| read.text == text)
     }
 
-    /// Whether the call holds any of this power.
+    /// Returns true if the call holds this power at least in part.
     pub fn has(&self, power: Power) -> bool {
         power == Power::Free
             || (!self.0.withheld.contains(&power)
                 && self.0.accesses.iter().any(|access| access.power() == power))
     }
 
-    /// Whether this may be opened, run or fetched now. Paths must be resolved: workspace-relative, links followed.
+    /// Checks whether something may be opened, run or fetched now. Paths must be resolved:
+    /// workspace-relative, links followed.
     ///
     /// # Errors
-    /// Of kind `denied`, naming what it is and which rule or limit closes it.
+    /// Of kind `denied`, naming the access and the rule or limit that closes it.
     pub fn check(&self, access: &Access) -> Result<(), ToolError> {
         let inner = &*self.0;
         if !self.covers(access) {
@@ -258,16 +261,16 @@ impl Grants {
         }
         self.judge(access).map_err(|reason: Reason| {
             ToolError::denied(format!("`{}` may not {access}: {reason}", inner.tool))
-                .hint("leave it out, or call a tool on it directly so that it can be asked for")
+                .hint("omit it, or call a tool on it directly so that it can be approved")
         })
     }
 
-    /// The same without words, for walks over thousands of files: where no rule speaks of paths, only secrecy is left
-    /// to ask about.
+    /// The same without an error message, for walks over thousands of files: where no rule has path
+    /// arguments, only secret paths are checked.
     pub(crate) fn permits(&self, path: &Path, kind: fn(PathBuf) -> Access) -> bool {
         let Self(inner) = self;
         let access = kind(PathBuf::new());
-        if self.is_ruled(&access) {
+        if self.has_path_rule(&access) {
             let access = kind(path.to_owned());
             return self.covers(&access) && self.judge(&access).is_ok();
         }
@@ -281,39 +284,41 @@ impl Grants {
         inner.accesses.iter().any(covers) && !inner.policy.is_secret(path)
     }
 
-    /// The same for what programs open, whatever was granted: only rules and secrecy are asked.
+    /// The same for files that programs open, whatever was granted: checks only rules and secret
+    /// paths.
     pub(crate) fn leaves_open(&self, path: &Path, kind: fn(PathBuf) -> Access) -> bool {
-        if self.is_ruled(&kind(PathBuf::new())) {
+        if self.has_path_rule(&kind(PathBuf::new())) {
             return !self.closes(&kind(path.to_owned()));
         }
         !self.0.policy.is_secret(path)
     }
 
-    /// Whether any rule could close a path to this access.
-    fn is_ruled(&self, access: &Access) -> bool {
+    /// Returns true if any rule could close a path to this access.
+    fn has_path_rule(&self, access: &Access) -> bool {
         let Self(inner) = self;
         let slot = &inner.ruled[usize::from(access.power() == Power::WriteFiles)];
         *slot.get_or_init(|| inner.policy.has_path_rules(&inner.tool, &inner.caller.agents, access))
     }
 
-    /// Whether [`Grants::leaves_open`] answers the same for both. Rules that ask are answered by what a call was granted.
+    /// Returns true if [`Grants::leaves_open`] gives the same answers for both. Ask rules depend on
+    /// what a call was granted.
     pub(crate) fn is_equivalent_to(&self, other: &Self, kind: fn(PathBuf) -> Access) -> bool {
         let (one, two) = (&*self.0, &*other.0);
         Arc::ptr_eq(&one.policy, &two.policy)
             && one.tool == two.tool
             && one.caller.agents == two.caller.agents
-            && (!self.is_ruled(&kind(PathBuf::new())) || one.accesses == two.accesses)
+            && (!self.has_path_rule(&kind(PathBuf::new())) || one.accesses == two.accesses)
     }
 
-    /// Whether a rule or secrecy closes this, whatever was granted.
+    /// Returns true if a rule or secret path closes this, whatever was granted.
     pub(crate) fn closes(&self, access: &Access) -> bool {
         self.judge(access).is_err()
     }
 
-    /// Whether policy would let this be done without a question, had the call named it. Where something leads on to what
-    /// nobody could name beforehand: a redirect.
+    /// Returns true if policy would allow this without approval, had the call named it. For targets
+    /// that the call could not name, such as redirects.
     pub(crate) fn would_allow(&self, access: &Access) -> bool {
-        self.0.policy.decide(&self.question(access)).action == Action::Allow
+        self.0.policy.decide(&self.query(access)).action == Action::Allow
     }
 
     fn covers(&self, access: &Access) -> bool {
@@ -321,11 +326,11 @@ impl Grants {
     }
 
     fn judge(&self, access: &Access) -> Result<(), Reason> {
-        self.0.policy.check_open(&self.question(access), &self.0.accesses)
+        self.0.policy.check_open(&self.query(access), &self.0.accesses)
     }
 
-    /// What policy is asked about one access of this call.
-    fn question<'a>(&'a self, access: &'a Access) -> PolicyQuery<'a> {
+    /// The policy query for one access of this call.
+    fn query<'a>(&'a self, access: &'a Access) -> PolicyQuery<'a> {
         let Self(inner) = self;
         PolicyQuery {
             tool: &inner.tool,
@@ -338,17 +343,18 @@ impl Grants {
     }
 }
 
-/// State of the embedding program or of one caller, by type. Capabilities take it from here; tools never see it.
+/// Services of the embedding program or of one caller, by type. Capabilities use them; tools never
+/// see them.
 #[derive(Clone, Default)]
 pub struct Services(Option<Arc<Vec<Service>>>);
 
-/// In a list, because there are a dozen at most and every call looks for some: hashing takes longer.
+/// A list, because there are a dozen at most and every call looks up some: hashing takes longer.
 type Service = (TypeId, Arc<dyn Any + Send + Sync>);
 
 impl Services {
-    /// Adds one; the latest of a type counts.
+    /// Adds a service; the latest of a type counts.
     pub fn insert<T: ?Sized + Send + Sync + 'static>(&mut self, service: Arc<T>) {
-        // The `Arc` itself is the stored value, so that `T` may be a trait object.
+        // The stored value is the `Arc` itself, so that `T` may be a trait object.
         let services = Arc::make_mut(self.0.get_or_insert_default());
         services.retain(|(kind, _)| *kind != TypeId::of::<T>());
         services.push((TypeId::of::<T>(), Arc::new(service)));
@@ -367,29 +373,30 @@ impl fmt::Debug for Services {
     }
 }
 
-/// A call's end of the event hub.
+/// Sends the events of one call.
 #[derive(Clone)]
 pub(crate) struct EventSender {
     pub(crate) events: Events,
     pub(crate) info: Arc<CallInfo>,
     pub(crate) redactor: Redactor,
-    /// The caller itself, if it wants to hear.
+    /// The caller's listener, if it has one.
     pub(crate) listener: Option<Arc<dyn Listener>>,
 }
 
-/// A caller that hears what happens during its own call. Given in the services of its [`Context`] as `dyn Listener`.
+/// Receives the events of the caller's own call. Given in the services of its [`Context`] as `dyn
+/// Listener`.
 pub trait Listener: Send + Sync {
-    /// Something happened. Called on the tool's thread: it must not wait.
+    /// Receives an event. Called on the tool's thread: it must not wait.
     fn on_event(&self, event: &CallEventKind);
 }
 
 impl EventSender {
-    /// Whether anybody hears of what happens.
-    pub(crate) fn is_heard(&self) -> bool {
+    /// Returns true if an event would be received.
+    pub(crate) fn has_listener(&self) -> bool {
         self.events.are_watched() || self.listener.is_some()
     }
 
-    /// Sends what `make` makes, unless nobody watches.
+    /// Sends the event that `make` creates, unless there is no receiver.
     pub(crate) fn send(&self, make: impl FnOnce(&Redactor) -> CallEventKind) {
         let is_watched = self.events.are_watched();
         if !is_watched && self.listener.is_none() {
@@ -409,25 +416,26 @@ impl EventSender {
     }
 }
 
-/// The call-off signal, and whether the tool asked to hear it. Who does not listen is not waited for.
+/// The cancellation signal, and whether the tool listens to it. The gate does not wait for a tool
+/// that does not.
 #[derive(Clone, Default)]
 pub(crate) struct CancelSignal {
     pub(crate) token: CancellationToken,
-    heard: Arc<AtomicBool>,
+    is_listening: Arc<AtomicBool>,
 }
 
 impl CancelSignal {
     pub(crate) fn new(token: CancellationToken) -> Self {
-        Self { token, heard: Arc::default() }
+        Self { token, is_listening: Arc::default() }
     }
 
     pub(crate) fn listen(&self) -> CancellationToken {
-        self.heard.store(true, Ordering::Release);
+        self.is_listening.store(true, Ordering::Release);
         self.token.clone()
     }
 
-    pub(crate) fn is_heard(&self) -> bool {
-        self.heard.load(Ordering::Acquire)
+    pub(crate) fn has_listener(&self) -> bool {
+        self.is_listening.load(Ordering::Acquire)
     }
 }
 
@@ -441,13 +449,13 @@ mod tests {
 
     #[derive(Deserialize, Debug)]
     struct Outer {
-        #[expect(dead_code, reason = "only decoding is looked at")]
+        #[expect(dead_code, reason = "only decoding is tested")]
         patches: Vec<Inner>,
     }
 
     #[derive(Deserialize, Debug)]
     struct Inner {
-        #[expect(dead_code, reason = "only decoding is looked at")]
+        #[expect(dead_code, reason = "only decoding is tested")]
         line: u32,
     }
 
@@ -467,8 +475,8 @@ mod tests {
             tool: "grep".into(),
             effect: Effect::Read,
             accesses,
-            seen: Vec::new(),
-            texts: Vec::new(),
+            resolved_files: Vec::new(),
+            scripts: Vec::new(),
             withheld: Vec::new(),
             caller: Arc::new(Context::new("s")),
             policy: Arc::new(Policy::new([layer])),
@@ -477,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn opening_is_held_to_the_granted_scope() {
+    fn opening_is_limited_to_the_granted_scope() {
         let grants = grants(&[], vec![Access::Read("src".into())]);
         assert!(grants.check(&Access::Read("src/a.rs".into())).is_ok());
         let error = grants.check(&Access::Read("other/a.rs".into())).expect_err("outside");
@@ -486,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_denied_and_unasked_paths_stay_closed_inside_a_granted_directory() {
+    fn secret_denied_and_unapproved_paths_stay_closed_inside_a_granted_directory() {
         let rules = [(Action::Deny, "read(private/**)"), (Action::Ask, "read(drafts/**)")];
         let grants = grants(&rules, vec![Access::Read(".".into())]);
         assert!(grants.check(&Access::Read("src/a.rs".into())).is_ok());
@@ -498,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_is_told_the_same_as_who_opens_one_path() {
+    fn a_walk_and_a_single_open_get_the_same_answer() {
         let rule_sets: [&[(Action, &str)]; 5] = [
             &[],
             &[(Action::Deny, "read(private/**)")],
@@ -527,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_and_granted_is_open() {
+    fn approved_accesses_are_open() {
         let rules = [(Action::Ask, "read(drafts/**)")];
         let grants = grants(&rules, vec![Access::Read("drafts".into())]);
         assert!(grants.check(&Access::Read("drafts/x".into())).is_ok());

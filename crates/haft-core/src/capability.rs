@@ -1,5 +1,6 @@
-//! Capabilities: what a tool takes as arguments after its input. Holding the value is holding the permission, so the
-//! signature is the manifest. Files are in `files.rs`; here are the free ones and the way to other tools.
+//! Capabilities: the arguments of a tool after its input. Holding the value is holding the
+//! permission, so the signature is the manifest. The file capabilities are in `files.rs`; this file
+//! has the free ones and the access to other tools.
 
 use std::sync::Arc;
 
@@ -13,30 +14,31 @@ use crate::{
     call::{EventSender, Lineage},
     events::{CallEventKind, ProgressUpdate},
     gate::{CallRequest, WeakGate},
-    redactor::Pieces,
+    redactor::StreamRedactor,
 };
 
-/// Something a tool may be handed.
+/// A value that a tool may take as an argument.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a capability",
-    label = "a tool cannot be handed this",
+    label = "a tool cannot take this argument",
     note = "every argument of a tool after the first is a capability, owned: `ReadFiles`, `WriteFiles`, \
             `Shell`, `Net`, `Progress`, `Cancel`, `CallInfo`, `Tools`, or a type of yours that implements `haft::Capability`"
 )]
 pub trait Capability: Sized + Send + 'static {
-    /// What it is power over.
+    /// The power that the capability needs.
     const NEED: Need;
 
-    /// Makes it for one call. Must not open or connect anything: that waits until it is used.
+    /// Creates the capability for one call. It must not open or connect anything before it is used.
     ///
     /// # Errors
-    /// When the call does not hold the power, or the program does not provide what it needs.
+    /// If the call does not hold the power, or the program does not provide the service.
     fn from_call(call: &Call) -> Result<Self, ToolError>;
 }
 
-// `do_not_recommend` on every implementation: the note above names them, a second list after it is noise.
+// `do_not_recommend` on every implementation: the note above lists them, so a second list would be
+// noise.
 
-/// `None` means "not granted", and nothing else: a failure stays an error.
+/// `None` only means "not granted"; a failure stays an error.
 #[diagnostic::do_not_recommend]
 impl<C: Capability> Capability for Option<C> {
     const NEED: Need = Need { power: C::NEED.power, optional: true };
@@ -55,16 +57,16 @@ impl Capability for CallInfo {
     }
 }
 
-/// Tells watchers how far the work has come. Bounded and lossy: a slow watcher never slows the tool.
-pub struct Progress(Option<(EventSender, Mutex<Pieces>)>);
+/// Reports progress to watchers. Bounded and lossy: a slow watcher never slows the tool.
+pub struct Progress(Option<(EventSender, Mutex<StreamRedactor>)>);
 
 impl Progress {
-    /// Goes nowhere; for calling a tool's function directly.
+    /// Discards all progress, for calling a tool's function directly.
     pub fn silent() -> Self {
         Self(None)
     }
 
-    /// So much is done, of so much if that is known.
+    /// Reports how much is done, of `total` if that is known.
     pub fn step(&self, done: f64, total: Option<f64>, message: &str) {
         if let Some((sender, _)) = &self.0 {
             sender.send(|redactor| {
@@ -74,18 +76,20 @@ impl Progress {
         }
     }
 
-    /// A piece of output, as it comes. What may be the beginning of a secret waits for the next piece, or for the end.
+    /// Reports a piece of output. Text that may be the beginning of a secret is held back until the
+    /// next piece or the end.
     pub fn output(&self, text: &str) {
         self.show(|pieces| pieces.push(text));
     }
 
-    /// No more output comes.
+    /// Reports the end of the output.
     pub fn end_output(&self) {
-        self.show(Pieces::finish);
+        self.show(StreamRedactor::finish);
     }
 
-    fn show(&self, certain: impl FnOnce(&mut Pieces) -> String) {
-        let Some((sender, pieces)) = self.0.as_ref().filter(|(sender, _)| sender.is_heard()) else {
+    fn show(&self, certain: impl FnOnce(&mut StreamRedactor) -> String) {
+        let Some((sender, pieces)) = self.0.as_ref().filter(|(sender, _)| sender.has_listener())
+        else {
             return;
         };
         let text = certain(&mut pieces.lock());
@@ -100,27 +104,27 @@ impl Capability for Progress {
     const NEED: Need = Need::required(Power::Free);
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
-        let pieces = Mutex::new(call.sender.redactor.pieces());
+        let pieces = Mutex::new(call.sender.redactor.stream());
         Ok(Self(Some((call.sender.clone(), pieces))))
     }
 }
 
-/// Hears when the call is called off. Only for work that dropping a future cannot stop (loops, blocking threads);
-/// a tool that takes it is given a short grace to end by itself.
+/// Tells the tool when the call is cancelled. Only for work that dropping a future cannot stop
+/// (loops, blocking threads). A tool that takes it gets a short grace period to finish.
 pub struct Cancel(CancellationToken);
 
 impl Cancel {
-    /// Never called off; for calling a tool's function directly.
+    /// Never cancelled, for calling a tool's function directly.
     pub fn never() -> Self {
         Self(CancellationToken::new())
     }
 
-    /// Whether the call was called off. Cheap enough for inner loops.
+    /// Returns true if the call was cancelled. Cheap enough for inner loops.
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    /// Waits until the call is called off.
+    /// Waits until the call is cancelled.
     pub async fn cancelled(&self) {
         self.0.cancelled().await;
     }
@@ -135,11 +139,12 @@ impl Capability for Cancel {
     }
 }
 
-/// Calls other tools. Each such call passes the gate like any other, in the name of the same caller.
+/// Calls other tools. Each such call passes the gate like any other, in the name of the same
+/// caller.
 #[derive(Clone)]
 pub struct Tools {
     pub(crate) gate: WeakGate,
-    /// Of the call that holds this.
+    /// The context of the call that holds this.
     pub(crate) caller: Arc<Context>,
     pub(crate) call_id: Arc<str>,
     pub(crate) cancel: CancellationToken,
@@ -147,14 +152,14 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Calls a tool and returns what became of it. Its deadline ends with this call's own.
+    /// Calls a tool and returns its outcome. The deadline of the outer call applies too.
     pub async fn call(&self, tool: &str, input: Value) -> Outcome {
         let outer = self.caller.lineage.ancestors.iter();
         let ancestors = outer.chain([&self.call_id]).cloned().collect();
         let context = Context {
             call_id: None,
             deadline: None,
-            // Called off together with the outer call, but not the other way round.
+            // Cancelled together with the outer call, but not the other way round.
             cancel: self.cancel.child_token(),
             lineage: Lineage { ancestors, latest: Some(self.latest) },
             ..Context::clone(&self.caller)

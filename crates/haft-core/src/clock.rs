@@ -1,8 +1,8 @@
-//! The one door to the wall clock.
+//! The only access to the wall clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since 1970; zero when the clock is set before that.
+/// Milliseconds since 1970; zero if the clock is set before that.
 pub fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -1,5 +1,6 @@
-//! Programs as tools see them: the power to run them, and the backend that really does. Core starts nothing; `haft-exec`
-//! implements [`Executor`] for this machine, a sandbox on it, and containers.
+//! Programs as tools see them: the capability to run them, and the trait of the backend that does.
+//! Core starts nothing; `haft-exec` implements [`Executor`] for this machine, for a sandbox on it,
+//! and for containers.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,65 +16,69 @@ use crate::{
     files::FileGrant,
 };
 
-/// What runs programs. Whatever it starts has a session of its own, an environment of its own, and is gone as a whole when
-/// it is killed, or when this program is.
+/// The backend that runs programs. Every program it starts has a separate process session and
+/// environment. Its whole process tree ends when it is killed or when haft ends.
 pub trait Executor: Send + Sync {
     /// Starts a program and returns as soon as it runs.
     ///
     /// # Errors
-    /// Of kind `not_found` for a program or directory that is not there, `unavailable` when the confinement that is asked
-    /// for cannot be had here; nothing runs with less.
+    /// Of kind `not_found` if the program or directory does not exist, `unavailable` if the
+    /// requested confinement is not possible here. No program runs with less confinement than
+    /// requested.
     fn start(&self, launch: Launch) -> Result<Arc<dyn Process>, ToolError>;
 
-    /// The processes that a session has started and that are still known, the oldest first.
+    /// Returns the known processes that a session has started, oldest first.
     fn processes(&self, session: &str) -> Vec<Arc<dyn Process>>;
 
-    /// Where programs run.
-    fn place(&self) -> ExecutorKind;
+    /// Returns the kind of environment in which programs run.
+    fn kind(&self) -> ExecutorKind;
 }
 
-/// Where programs run.
+/// The kind of environment in which programs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutorKind {
     /// On this machine, as its user.
     Local,
-    /// On this machine, fenced in.
+    /// On this machine, in a sandbox.
     Sandbox,
     /// In a container.
     Container,
 }
 
-/// What to start, and how.
+/// A program to start, with its environment.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// Whose it is; a session's processes end with it.
+    /// The session of the process. The process ends with it.
     pub session: String,
-    /// What to run.
+    /// The program.
     pub program: Program,
-    /// Where, as a file tool names a directory: below the workspace or a root.
+    /// The working directory, as a file tool names it: below the workspace or a root.
     pub directory: PathBuf,
-    /// Variables besides the ones that every program has here.
+    /// Environment variables in addition to the default ones.
     pub environment: Vec<(String, String)>,
-    /// Variables that hold secrets: the variable, and the name of the secret. Only the executor knows the values.
+    /// Environment variables with secrets: the variable and the name of the secret. Only the
+    /// executor knows the values.
     pub secrets: Vec<(String, String)>,
-    /// What it may do.
+    /// The confinement of the program.
     pub confinement: Confinement,
-    /// What it may see of the files of the workspace. Executors without walls cannot hold it.
+    /// The files of the workspace that the program may see. Executors without a sandbox cannot
+    /// enforce it.
     pub grant: FileGrant,
-    /// What it reads.
+    /// The standard input.
     pub input: Stdin,
-    /// Where its output goes.
+    /// The output streams.
     pub streams: Streams,
 }
 
 impl Launch {
-    /// What policy is asked about before this launch is given a secret.
-    fn gives(&self, name: &str) -> Access {
+    /// The access that policy judges before this launch receives a secret.
+    fn secret_access(&self, name: &str) -> Access {
         Access::Secret { name: name.to_owned(), command: self.script() }
     }
 
-    /// What is run, as it is granted: for a shell with the way to its directory, because that is what its paths mean.
+    /// The script as it is granted: a shell text begins with a change to its directory, because its
+    /// paths depend on that.
     pub fn script(&self) -> String {
         match &self.program {
             Program::Shell(text) => script(&self.directory, text),
@@ -82,217 +87,218 @@ impl Launch {
     }
 }
 
-/// A text for the shell, with the way to where it is run.
+/// Puts a change of directory before a shell text.
 pub fn script(directory: &Path, text: &str) -> String {
     let directory = directory.to_string_lossy();
     match directory.trim_start_matches("./").trim_end_matches('/') {
         "" | "." => text.to_owned(),
-        directory => format!("cd {}\n{text}", Word(directory)),
+        directory => format!("cd {}\n{text}", ShellWord(directory)),
     }
 }
 
-/// What to run.
+/// A program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// A text for the shell.
+    /// A script for the shell.
     Shell(String),
     /// A program by its name, without a shell.
     Direct {
-        /// Looked up in the path.
+        /// Searched in `PATH`.
         name: String,
-        /// As the program gets them.
+        /// The arguments of the program.
         arguments: Vec<String>,
     },
 }
 
-/// What a program may do besides reading the system and computing. Executors without walls cannot hold it, and policy
-/// knows that.
+/// The operations that a program is allowed, apart from reading the system and computing. Executors
+/// without a sandbox cannot enforce it, which policy takes into account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confinement {
-    /// Talk to other machines.
+    /// True to allow network access.
     pub network: bool,
-    /// Change files of the workspace.
+    /// True to allow changes to files of the workspace.
     pub writes: bool,
 }
 
-/// What a program reads.
+/// The standard input of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stdin {
-    /// Nothing: the end comes at once.
+    /// Empty.
     Closed,
-    /// What is written to it.
+    /// Open for writing.
     Open,
-    /// A terminal of this size, which is where its output goes too.
+    /// A terminal of this size, which also receives the output.
     Terminal {
-        /// Lines.
+        /// Number of lines.
         rows: u16,
-        /// Characters of a line.
+        /// Number of characters in a line.
         columns: u16,
     },
 }
 
-/// Where a program's output goes.
+/// The output streams of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
-    /// What it says and what it complains about, in the order of writing.
+    /// Standard output and standard error together, in the order of writing.
     Joined,
-    /// Each for itself.
+    /// Separate standard output and standard error.
     Apart,
 }
 
-/// A program that runs, or has run.
+/// A program that runs or has run.
 pub trait Process: Send + Sync {
-    /// Names it among the processes of its session.
+    /// The id of the process in its session.
     fn id(&self) -> &str;
 
-    /// What was started, as it was asked for.
+    /// The command as it was requested.
     fn command(&self) -> &str;
 
-    /// How it stands.
+    /// Returns the current status.
     fn status(&self) -> ProcessStatus;
 
-    /// Counts what happens: output, and the end. Nobody has to poll.
+    /// A counter that changes with every output and at the end, so that callers need not poll.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// Up to so many bytes of the output, from a place on. What is neither in memory nor kept any more is passed over, and
-    /// the piece says so.
+    /// Returns up to `limit` bytes of the output from a position. Bytes that are no longer stored
+    /// are skipped, as the chunk shows.
     ///
     /// # Errors
-    /// When what is kept outside memory cannot be read.
-    fn output(&self, stream: Stream, from: u64, most: usize) -> Result<OutputChunk, ToolError>;
+    /// If output stored outside memory cannot be read.
+    fn output(&self, stream: Stream, from: u64, limit: usize) -> Result<OutputChunk, ToolError>;
 
-    /// Gives it something to read.
+    /// Writes to the standard input.
     ///
     /// # Errors
-    /// Of kind `conflict` when it reads nothing, or nothing any more.
+    /// Of kind `conflict` if the process has no open standard input.
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), ToolError>>;
 
-    /// No more will be written.
+    /// Closes the standard input.
     ///
     /// # Errors
     /// As [`Process::write`].
     fn close_input(&self) -> Result<(), ToolError>;
 
-    /// Ends it and everything it has started, and returns when all of that is gone.
+    /// Kills the process tree and returns when all its processes are gone.
     fn kill(&self, why: KillReason) -> BoxFuture<'_, ()>;
 
-    /// The same without waiting, for those who cannot.
+    /// The same without waiting, for callers that cannot wait.
     fn kill_soon(self: Arc<Self>, why: KillReason);
 
-    /// What it wanted and did not get, from what stands around it. No word of the program is read for this.
+    /// The operations that were denied to the process, as reported by the sandbox. The program's
+    /// output is not parsed for this.
     fn denials(&self) -> Vec<Denial> {
         Vec::new()
     }
 
-    /// What keeps it from reading this absolute path, which is there for others. Reading is not watched, so this is for
-    /// paths that its command line names.
+    /// The reason why the process cannot read this existing absolute path, if any. Reads are not
+    /// monitored, so this is for paths in the command line.
     fn read_denial(&self, _path: &Path) -> Option<Denial> {
         None
     }
 
-    /// Whether something in it accepts connections at this port.
+    /// Returns true if a process of the tree listens on this port.
     fn listens(&self, port: u16) -> bool;
 
-    /// Why it is not its own doing how it ended: where it ran went away. None for all others.
+    /// The error if the process ended because its environment went away; otherwise `None`.
     fn failure(&self) -> Option<ToolError> {
         None
     }
 }
 
-/// Which output.
+/// An output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// What it says; with [`Streams::Joined`] everything.
+    /// Standard output; with [`Streams::Joined`] everything.
     Out,
-    /// What it complains about.
+    /// Standard error.
     Err,
 }
 
-/// A part of an output.
+/// A part of an output stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputChunk {
     /// The bytes as the program wrote them.
     pub bytes: Vec<u8>,
-    /// Where they begin; later than was asked when what lies before is kept no more.
+    /// The position of the first byte; larger than requested if earlier bytes are no longer stored.
     pub begin: u64,
-    /// How long the output is so far.
+    /// Current length of the output.
     pub total: u64,
 }
 
-/// Why a process is ended.
+/// The reason for killing a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillReason {
-    /// Its time was over.
+    /// The timeout passed.
     ByTimeout,
-    /// The call that started it was called off, or its session has ended.
+    /// The call that started it was cancelled, or its session ended.
     Cancelled,
-    /// Somebody wanted it gone.
+    /// A caller requested it.
     OnRequest,
 }
 
-/// Something that a program wanted and was refused.
+/// An operation that was denied to a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Denial {
-    /// What it wanted, as `write /etc/hosts`.
+    /// The operation, as `write /etc/hosts`.
     pub what: String,
-    /// Why it could not have it.
+    /// The reason.
     pub why: String,
-    /// What would allow it, or what to do instead.
+    /// The change that would allow it, or an alternative.
     pub remedy: String,
-    /// It was done and then undone: reported even when the program has succeeded.
+    /// True if the change was made and then reverted. Reported even if the program succeeded.
     #[serde(default, rename = "is_put_aside", skip_serializing_if = "std::ops::Not::not")]
     pub is_reverted: bool,
 }
 
-/// How a process stands.
+/// The status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessStatus {
-    /// In a word.
+    /// The state of the process.
     pub state: ProcessState,
-    /// What it ended with, by itself.
+    /// The exit code, if the process exited by itself.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the process.
     pub signal: Option<i32>,
-    /// How long it has run, or did run.
+    /// Running time in milliseconds.
     pub ms: u64,
-    /// For how long it has said nothing.
+    /// Time since the last output, in milliseconds.
     pub silent_ms: u64,
-    /// How much it has said.
+    /// Length of the output.
     pub bytes: u64,
-    /// How many processes it has left behind that could not be ended.
+    /// Number of processes it left behind that could not be killed.
     pub survivors: usize,
 }
 
-/// How a process stands, in a word.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessState {
-    /// It works.
+    /// The process is running.
     Running,
-    /// It reads what nobody has written yet.
+    /// The process waits for input.
     WaitingForInput,
-    /// It works and has said nothing for long.
+    /// The process is running but has been silent for a long time.
     Silent,
-    /// It has ended by itself.
+    /// The process exited by itself.
     Exited,
-    /// A signal that was not ours has ended it.
+    /// A signal from outside haft ended the process.
     Signalled,
-    /// Its time was over.
+    /// Killed after its timeout.
     KilledByTimeout,
-    /// The call was called off.
+    /// Killed because its call was cancelled.
     Cancelled,
-    /// Somebody ended it.
+    /// Killed on request.
     Killed,
 }
 
 impl ProcessState {
-    /// Whether it is over.
+    /// Returns true if the process has ended.
     pub fn is_over(self) -> bool {
         !matches!(self, Self::Running | Self::WaitingForInput | Self::Silent)
     }
 }
 
-/// The power to run programs.
+/// The capability to run programs.
 #[derive(Clone)]
 pub struct Shell {
     executor: Arc<dyn Executor>,
@@ -311,13 +317,13 @@ impl Capability for Shell {
 }
 
 impl Shell {
-    /// Runs whatever the executor runs; for calling a tool's function directly.
+    /// Runs everything the executor can run, for calling a tool's function directly.
     pub fn unchecked(executor: Arc<dyn Executor>) -> Self {
         Self { executor, grants: None, session: "direct".to_owned() }
     }
 
-    /// A launch with what this call holds: the workspace is read-only to a call that may not write, and there is no
-    /// network for one that was not granted it.
+    /// Creates a launch with the permissions of this call: the workspace is read-only if the call
+    /// may not write, and there is no network if the call was not granted it.
     pub fn launch(&self, program: Program, directory: &Path) -> Launch {
         let has = |power| self.grants.as_ref().is_none_or(|grants| grants.has(power));
         Launch {
@@ -327,18 +333,18 @@ impl Shell {
             environment: Vec::new(),
             secrets: Vec::new(),
             confinement: Confinement { network: has(Power::Net), writes: has(Power::WriteFiles) },
-            grant: FileGrant::of_what_is_open(self.grants.clone()),
+            grant: FileGrant::for_programs(self.grants.clone()),
             input: Stdin::Closed,
             streams: Streams::Joined,
         }
     }
 
-    /// What the gate's reader found in the text of a launch, when it judged this call.
+    /// The parsed script of a launch, if the gate parsed it for this call.
     pub fn parsed_script(&self, launch: &Launch) -> Option<&ParsedScript> {
         self.grants.as_ref()?.parsed_script(&launch.script())
     }
 
-    /// Starts what was granted.
+    /// Starts a program that was granted.
     ///
     /// # Errors
     /// Of kind `denied` for anything else; otherwise as [`Executor::start`].
@@ -346,29 +352,30 @@ impl Shell {
         if let Some(grants) = &self.grants {
             grants.check(&Access::Run(launch.script()))?;
             for (_, name) in &launch.secrets {
-                grants.check(&launch.gives(name))?;
+                grants.check(&launch.secret_access(name))?;
             }
         }
         self.executor.start(launch)
     }
 
-    /// Runs a program to its end and takes what it says, up to so many bytes of each stream. Whoever stops waiting for it
-    /// ends it.
+    /// Runs a program to its end and returns up to `limit` bytes of each stream. Dropping the
+    /// future kills it.
     ///
     /// # Errors
-    /// As [`Shell::start`], and of kind `unavailable` when what it ran in went away. That the program fails is no error here.
-    pub async fn finish(&self, launch: Launch, most: usize) -> Result<FinishedProcess, ToolError> {
+    /// As [`Shell::start`], and of kind `unavailable` if the environment of the program went away.
+    /// A failing program is not an error.
+    pub async fn finish(&self, launch: Launch, limit: usize) -> Result<FinishedProcess, ToolError> {
         let process = self.start(launch)?;
-        let awaited = KillOnDrop::new(process.clone());
+        let kill_guard = KillOnDrop::new(process.clone());
         let mut changes = process.changes();
-        // The sender lives in the process, which is here.
+        // The sender lives in the process, which is still alive here.
         while !process.status().state.is_over() && changes.changed().await.is_ok() {}
-        drop(awaited);
+        drop(kill_guard);
         if let Some(failure) = process.failure() {
             return Err(failure);
         }
         let (out, err) =
-            (process.output(Stream::Out, 0, most)?, process.output(Stream::Err, 0, most)?);
+            (process.output(Stream::Out, 0, limit)?, process.output(Stream::Err, 0, limit)?);
         let is_truncated =
             [&out, &err].iter().any(|piece| (piece.bytes.len() as u64) < piece.total);
         Ok(FinishedProcess {
@@ -379,7 +386,8 @@ impl Shell {
         })
     }
 
-    /// Gives a process something to read. A shell runs what it reads, so it has to be granted like a command.
+    /// Writes to the standard input of a process. A shell runs its input, so the text must be
+    /// granted like a command.
     ///
     /// # Errors
     /// Of kind `denied` for what was not granted; otherwise as [`Process::write`].
@@ -390,15 +398,15 @@ impl Shell {
         process.write(text.as_bytes()).await
     }
 
-    /// The processes of this session, the oldest first.
+    /// Returns the processes of this session, oldest first.
     pub fn processes(&self) -> Vec<Arc<dyn Process>> {
         self.executor.processes(&self.session)
     }
 
-    /// One of them.
+    /// Returns one process.
     ///
     /// # Errors
-    /// Of kind `not_found`, with the ids there are.
+    /// Of kind `not_found`, with the known ids.
     pub fn process(&self, id: &str) -> Result<Arc<dyn Process>, ToolError> {
         let known = self.processes();
         if let Some(process) = known.iter().find(|process| process.id() == id) {
@@ -406,41 +414,41 @@ impl Shell {
         }
         let ids: Vec<&str> = known.iter().map(|process| process.id()).collect();
         let hint = match ids.as_slice() {
-            [] => "no process of this session is known; start one with `bash`".to_owned(),
+            [] => "this session has no processes; start one with `bash`".to_owned(),
             ids => format!("the processes of this session are {}", ids.join(", ")),
         };
-        Err(ToolError::new(ErrorKind::NotFound, format!("there is no process `{id}`")).hint(hint))
+        Err(ToolError::new(ErrorKind::NotFound, format!("unknown process `{id}`")).hint(hint))
     }
 
-    /// Where programs run.
-    pub fn place(&self) -> ExecutorKind {
-        self.executor.place()
+    /// Returns the kind of environment in which programs run.
+    pub fn kind(&self) -> ExecutorKind {
+        self.executor.kind()
     }
 }
 
-/// What a program has said and how it has ended.
+/// The output and status of a finished program.
 #[derive(Clone, Debug)]
 pub struct FinishedProcess {
-    /// How it has ended.
+    /// The final status.
     pub status: ProcessStatus,
-    /// What it said.
+    /// Standard output.
     pub out: Vec<u8>,
-    /// What it complained about, where that came apart.
+    /// Standard error, if it is separate.
     pub err: Vec<u8>,
-    /// There was more than was taken.
+    /// True if the output was longer.
     pub is_truncated: bool,
 }
 
-/// A process that is of no use any more when nobody waits for it.
+/// Kills a process when dropped, unless it is released.
 pub struct KillOnDrop(Option<Arc<dyn Process>>);
 
 impl KillOnDrop {
-    /// Ends it when this is dropped.
+    /// Kills the process when this is dropped.
     pub fn new(process: Arc<dyn Process>) -> Self {
         Self(Some(process))
     }
 
-    /// It is of use without anybody waiting.
+    /// Keeps the process running.
     pub fn release(mut self) {
         self.0 = None;
     }
@@ -455,22 +463,22 @@ impl Drop for KillOnDrop {
 }
 
 impl std::fmt::Display for Program {
-    /// As rules and people read it.
+    /// Formats the program for rules and people.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Shell(text) => f.write_str(text),
             Self::Direct { name, arguments } => {
                 f.write_str(name)?;
-                arguments.iter().try_for_each(|argument| write!(f, " {}", Word(argument)))
+                arguments.iter().try_for_each(|argument| write!(f, " {}", ShellWord(argument)))
             }
         }
     }
 }
 
-/// A word as a shell would have to be given it.
-struct Word<'a>(&'a str);
+/// Quotes a word for a shell.
+struct ShellWord<'a>(&'a str);
 
-impl std::fmt::Display for Word<'_> {
+impl std::fmt::Display for ShellWord<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./=:@%+,^".contains(&byte);
         if !self.0.is_empty() && self.0.bytes().all(is_plain) {
@@ -485,7 +493,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_reads_as_a_shell_would_have_to_be_given_it() {
+    fn a_program_is_formatted_with_shell_quoting() {
         let arguments = ["log", "-n", "1", "--", "a b", "it's", "", "$x"].map(str::to_owned);
         let program = Program::Direct { name: "git".to_owned(), arguments: arguments.into() };
         assert_eq!(program.to_string(), r"git log -n 1 -- 'a b' 'it'\''s' '' '$x'");
@@ -493,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_begins_with_the_way_to_its_directory() {
+    fn a_script_begins_with_a_change_to_its_directory() {
         for (directory, expected) in [
             (".", "make"),
             ("./", "make"),
@@ -507,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_goes_on_is_not_over() {
+    fn only_running_states_are_not_over() {
         let going_on = [ProcessState::Running, ProcessState::WaitingForInput, ProcessState::Silent];
         assert!(going_on.iter().all(|state| !state.is_over()));
         let over = [

@@ -1,5 +1,5 @@
-//! What a tool says when it cannot do what was asked: a kind that programs act on, a message that names the
-//! thing, and a next step. Kinds come from structure; nothing here or above reads them out of message text.
+//! Errors of tools: a kind that programs act on, a message that names the thing, and a next step.
+//! Kinds come from structure; no code reads them from message text.
 
 use std::{error::Error, fmt};
 
@@ -8,40 +8,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Reply, visible::visible};
 
-/// The stable class of a failure, the same on every surface; it decides the exit code of the command line.
+/// The stable kind of a failure, the same on every surface. It determines the exit code of the
+/// command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The arguments do not fit the tool.
+    /// The arguments do not match the tool's schema.
     Input,
     /// The named thing does not exist.
     NotFound,
-    /// The thing exists in another state than the call assumes.
+    /// The thing is in another state than the call assumes.
     Conflict,
     /// A rule or the profile forbids the call.
     Denied,
-    /// A person said no.
+    /// An approver denied the call.
     ApprovalDenied,
-    /// Nobody answered in time.
+    /// No approver decided in time.
     ApprovalExpired,
-    /// The call needs a yes and nobody can be asked.
+    /// The call needs approval and no approver is available.
     ApprovalUnavailable,
-    /// The other side of a connection failed.
+    /// The remote side of a connection failed.
     Network,
-    /// The thing is of a sort the tool cannot handle.
+    /// The tool does not support this kind of thing.
     Unsupported,
-    /// Some of the work was done.
+    /// Part of the work was done.
     Partial,
-    /// More than a limit allows.
+    /// A limit was exceeded.
     TooLarge,
     /// Something the call needs is missing on this machine or busy.
     Unavailable,
     /// The deadline passed.
     Timeout,
-    /// The caller called it off.
+    /// The caller cancelled the call.
     Cancelled,
-    /// The tool ran and reports failure.
+    /// The tool ran and reported a failure.
     ToolFailed,
     /// A bug: a panic, a broken invariant.
     Internal,
@@ -68,7 +69,7 @@ impl ErrorKind {
         Self::Internal,
     ];
 
-    /// The exit code of a command line call that ends this way.
+    /// The exit code of a command line call with this result.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Input => 2,
@@ -89,7 +90,7 @@ impl ErrorKind {
         }
     }
 
-    /// The name on the wire, `not_found` for [`ErrorKind::NotFound`].
+    /// The name in JSON, `not_found` for [`ErrorKind::NotFound`].
     pub fn name(self) -> &'static str {
         match self {
             Self::Input => "input",
@@ -111,26 +112,26 @@ impl ErrorKind {
         }
     }
 
-    /// The next step when the failing code knew none better: no error leaves the gate without one.
+    /// The next step if the error has none: every error that leaves the gate has one.
     pub(crate) fn general_hint(self) -> &'static str {
         match self {
             Self::Input => "compare the arguments with the tool's schema and call again",
             Self::NotFound => "list what exists, then call again with a name from there",
-            Self::Conflict => "read the present state, then decide again",
+            Self::Conflict => "read the current state, then decide again",
             Self::Denied => "use another tool, or ask the owner of the rule to change it",
-            Self::ApprovalDenied => "do not repeat the call; ask the person what they want instead",
-            Self::ApprovalExpired => "call again when somebody is there to answer",
+            Self::ApprovalDenied => "do not repeat the call; ask the user what to do instead",
+            Self::ApprovalExpired => "call again when an approver is available",
             Self::ApprovalUnavailable => {
-                "run where a person can be asked, or have them allow it by a rule"
+                "run it where an approver is available, or have a rule allow it"
             }
             Self::Network => "check the address and try again later",
             Self::Unsupported => "convert the thing first, or use another tool for it",
             Self::Partial => "look at what was done, then call again for the rest",
-            Self::TooLarge => "ask for less at once",
-            Self::Unavailable => "see what is missing with `haft doctor`, or try again later",
-            Self::Timeout => "ask for less, or give the call more time",
+            Self::TooLarge => "request less at once",
+            Self::Unavailable => "find out what is missing with `haft doctor`, or try again later",
+            Self::Timeout => "request less, or give the call more time",
             Self::Cancelled => "call again if the work is still wanted",
-            Self::ToolFailed => "read the message, mend its cause and call again",
+            Self::ToolFailed => "read the message, fix its cause and call again",
             Self::Internal => "this is a bug in the tool; report it with the call that showed it",
         }
     }
@@ -142,10 +143,10 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Why a call failed, in words a model or a person can act on.
+/// The failure of a call, in words that a model or a person can act on.
 ///
-/// Messages are lower case, without a full stop, and name the path, URL or id. Controls and bidirectional marks that such a
-/// name holds are escaped here, so that no error shows them raw, whichever way it leaves haft.
+/// Messages are lower case, without a full stop, and name the path, URL or id. Control characters
+/// and bidirectional marks in such names are escaped here, so that no surface shows them raw.
 #[derive(Debug)]
 pub struct ToolError {
     kind: ErrorKind,
@@ -156,12 +157,13 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// An error of the given kind. The constructors named after the kinds read better where the kind is known.
+    /// Creates an error of the given kind. If the kind is known, prefer the constructors named
+    /// after the kinds.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: visible(message), hint: None, source: None, partial: None }
     }
 
-    /// The arguments do not fit.
+    /// The arguments do not match.
     pub fn input(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Input, message)
     }
@@ -176,12 +178,12 @@ impl ToolError {
         Self::new(ErrorKind::Conflict, message)
     }
 
-    /// A rule forbids it.
+    /// A rule forbids the call.
     pub fn denied(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Denied, message)
     }
 
-    /// The tool did its work and reports failure.
+    /// The tool ran and reported a failure.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::ToolFailed, message)
     }
@@ -196,21 +198,22 @@ impl ToolError {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// The next step. Imperative, one sentence.
+    /// Sets the next step: imperative, one sentence.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(visible(hint));
         self
     }
 
-    /// Keeps the cause for people who debug; the message must make sense without it.
+    /// Sets the cause, for debugging; the message must make sense without it.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// What there is of a result all the same: the output of a failed command, the matches found before the deadline.
+    /// Adds a partial result: the output of a failed command, the matches found before the
+    /// deadline.
     #[must_use]
     pub fn with_partial(mut self, reply: Reply) -> Self {
         self.partial = Some(Box::new(reply));
@@ -221,17 +224,17 @@ impl ToolError {
         self.partial.take().map(|reply| *reply)
     }
 
-    /// The class of the failure.
+    /// The kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What went wrong.
+    /// The message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do next: the tool's own words, or the general advice for this kind.
+    /// The next step: the one of this error, or the general one for its kind.
     pub fn next_step(&self) -> &str {
         self.hint.as_deref().unwrap_or_else(|| self.kind.general_hint())
     }

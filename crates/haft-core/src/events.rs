@@ -1,5 +1,5 @@
-//! What happens during calls, for whoever watches. Queues are bounded: progress and live output give way when a
-//! watcher is slow, beginnings and results never do; a watcher that stops reading altogether is let go of and told.
+//! Events of calls, for watchers. Queues are bounded: for a slow watcher, progress and live output
+//! are dropped, starts and results never are. A watcher that stops reading is disconnected.
 
 use std::{
     collections::VecDeque,
@@ -16,91 +16,92 @@ use tokio::sync::Notify;
 
 use crate::{ApprovalRequest, ApprovalState, Outcome};
 
-/// Progress and live output kept for a slow watcher; older ones give way.
-const MOST_LOSSY: usize = 256;
-/// Results kept for a slow watcher before it is let go of: far more than calls can be in flight.
-const MOST_KEPT: usize = 16_384;
+/// Maximum number of progress and output events for a slow watcher; older ones are dropped.
+const MAX_LOSSY: usize = 256;
+/// Maximum number of other events for a slow watcher before it is disconnected: far more than calls
+/// can be in flight.
+const MAX_RESULTS: usize = 16_384;
 
-/// One thing that happened.
+/// One event.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallEvent {
-    /// The call it happened in.
+    /// The id of the call.
     pub call: String,
     /// The session of that call.
     pub session: String,
-    /// What happened.
+    /// The kind of the event.
     #[serde(flatten)]
     pub kind: CallEventKind,
 }
 
-/// What can happen during a call.
+/// The kinds of events of a call.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallEventKind {
-    /// The tool begins to run.
+    /// The tool starts to run.
     Started {
-        /// Which tool.
+        /// The name of the tool.
         tool: String,
     },
-    /// It got somewhere.
+    /// The call made progress.
     Progress(ProgressUpdate),
     /// A piece of live output.
     Output {
-        /// The text, already free of secrets.
+        /// The text, already redacted.
         text: String,
     },
-    /// Somebody has to decide.
+    /// The call needs approval.
     ApprovalAsked(Arc<ApprovalRequest>),
-    /// Somebody has decided, or nobody will.
+    /// The request was settled.
     ApprovalDecided {
-        /// Which request.
+        /// The id of the request.
         id: String,
-        /// How it ended.
+        /// The final state of the request.
         state: ApprovalState,
     },
-    /// The call is over.
+    /// The call is finished.
     Finished(Arc<Outcome>),
 }
 
 impl CallEventKind {
-    fn may_be_lost(&self) -> bool {
+    fn is_lossy(&self) -> bool {
         matches!(self, Self::Progress(_) | Self::Output { .. })
     }
 }
 
-/// How far a call has come.
+/// The progress of a call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProgressUpdate {
-    /// How much is done.
+    /// The amount done.
     pub done: f64,
-    /// Of how much, when that is known.
+    /// The total amount, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// What is being done.
+    /// The current step.
     pub message: String,
 }
 
-/// Where events are sent and watched. Cheap to clone; all clones are one hub.
+/// The event hub. Cheap to clone; all clones share one hub.
 #[derive(Clone, Default)]
-pub struct Events(Arc<Hub>);
+pub struct Events(Arc<EventHub>);
 
 #[derive(Default)]
-struct Hub {
-    /// Read before the lock, so that a call nobody watches pays one load.
+struct EventHub {
+    /// Read before the lock, so that a call without watchers pays one load.
     watchers: AtomicUsize,
-    queues: RwLock<Vec<Arc<Queue>>>,
+    queues: RwLock<Vec<Arc<EventQueue>>>,
 }
 
 impl Events {
-    /// Everything from now on.
+    /// Subscribes to all events from now on.
     pub fn subscribe(&self) -> Subscription {
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(EventQueue::default());
         self.0.change(|queues| queues.push(queue.clone()));
         Subscription { hub: self.0.clone(), queue }
     }
 
-    /// Whether anybody would see an event; lets senders skip making one.
+    /// Returns true if an event would be received, so that senders can skip creating one.
     pub(crate) fn are_watched(&self) -> bool {
         self.0.watchers.load(Ordering::Acquire) > 0
     }
@@ -116,18 +117,18 @@ impl Events {
     }
 }
 
-impl Hub {
-    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Queue>>)) {
+impl EventHub {
+    fn change(&self, change: impl FnOnce(&mut Vec<Arc<EventQueue>>)) {
         let mut queues = self.queues.write();
         change(&mut queues);
         self.watchers.store(queues.len(), Ordering::Release);
     }
 }
 
-/// One watcher's view of the events.
+/// One watcher's queue of events.
 pub struct Subscription {
-    hub: Arc<Hub>,
-    queue: Arc<Queue>,
+    hub: Arc<EventHub>,
+    queue: Arc<EventQueue>,
 }
 
 impl Drop for Subscription {
@@ -137,8 +138,8 @@ impl Drop for Subscription {
 }
 
 impl Subscription {
-    /// The next event. `None` when this watcher read so slowly that it was let go of: it must read the present state
-    /// anew and subscribe again.
+    /// Returns the next event; `None` if this watcher was too slow and was disconnected. It must
+    /// then read the current state again and subscribe again.
     pub async fn next(&mut self) -> Option<CallEvent> {
         loop {
             let arrived = self.queue.arrival.notified();
@@ -155,28 +156,28 @@ impl Subscription {
         }
     }
 
-    /// How many progress and output events gave way because this watcher was slow.
+    /// Number of progress and output events that were dropped because this watcher was slow.
     pub fn lost(&self) -> u64 {
         self.queue.lock().lost
     }
 }
 
 #[derive(Default)]
-struct Queue {
-    waiting: Mutex<Waiting>,
+struct EventQueue {
+    waiting: Mutex<PendingEvents>,
     arrival: Notify,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingEvents {
     events: VecDeque<CallEvent>,
     n_lossy: usize,
     lost: u64,
     let_go: bool,
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+impl EventQueue {
+    fn lock(&self) -> MutexGuard<'_, PendingEvents> {
         self.waiting.lock()
     }
 
@@ -186,13 +187,13 @@ impl Queue {
     }
 }
 
-impl Waiting {
+impl PendingEvents {
     fn push(&mut self, event: CallEvent) {
         if self.let_go {
             return;
         }
-        if !event.kind.may_be_lost() {
-            if self.events.len() - self.n_lossy >= MOST_KEPT {
+        if !event.kind.is_lossy() {
+            if self.events.len() - self.n_lossy >= MAX_RESULTS {
                 self.let_go = true;
                 self.events.clear();
                 return;
@@ -200,7 +201,7 @@ impl Waiting {
             self.events.push_back(event);
             return;
         }
-        if self.n_lossy == MOST_LOSSY {
+        if self.n_lossy == MAX_LOSSY {
             self.drop_oldest_lossy();
         }
         self.n_lossy += 1;
@@ -208,7 +209,7 @@ impl Waiting {
     }
 
     fn drop_oldest_lossy(&mut self) {
-        if let Some(oldest) = self.events.iter().position(|event| event.kind.may_be_lost()) {
+        if let Some(oldest) = self.events.iter().position(|event| event.kind.is_lossy()) {
             self.events.remove(oldest);
             self.n_lossy -= 1;
             self.lost += 1;
@@ -217,7 +218,7 @@ impl Waiting {
 
     fn pop(&mut self) -> Option<CallEvent> {
         let event = self.events.pop_front()?;
-        if event.kind.may_be_lost() {
+        if event.kind.is_lossy() {
             self.n_lossy -= 1;
         }
         Some(event)
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn progress_gives_way_and_beginnings_do_not() {
+    async fn progress_is_dropped_and_starts_are_not() {
         let events = Events::default();
         let mut watcher = events.subscribe();
         events.send(started("first"));
@@ -250,24 +251,24 @@ mod tests {
 
         let mut tools = Vec::new();
         let mut steps = Vec::new();
-        for _ in 0..MOST_LOSSY + 2 {
-            match watcher.next().await.expect("not let go of").kind {
+        for _ in 0..MAX_LOSSY + 2 {
+            match watcher.next().await.expect("still connected").kind {
                 CallEventKind::Started { tool } => tools.push(tool),
                 CallEventKind::Progress(step) => steps.push(step.done),
                 other => panic!("unexpected {other:?}"),
             }
         }
         assert_eq!(tools, ["first", "last"]);
-        assert_eq!(steps.len(), MOST_LOSSY);
+        assert_eq!(steps.len(), MAX_LOSSY);
         assert_eq!(steps.last(), Some(&999.0), "the newest are the ones that stay");
-        assert_eq!(watcher.lost(), 1000 - MOST_LOSSY as u64);
+        assert_eq!(watcher.lost(), 1000 - MAX_LOSSY as u64);
     }
 
     #[tokio::test]
-    async fn a_watcher_that_never_reads_is_let_go_of() {
+    async fn a_watcher_that_never_reads_is_disconnected() {
         let events = Events::default();
         let mut watcher = events.subscribe();
-        for _ in 0..=MOST_KEPT {
+        for _ in 0..=MAX_RESULTS {
             events.send(started("x"));
         }
         assert!(watcher.next().await.is_none());

@@ -1,15 +1,16 @@
-//! Files as tools see them: two capabilities, and the backend that really opens things. Core knows no disk; `haft-exec`
-//! implements [`Disk`], and a capability without one says so.
+//! Files as tools see them: two capabilities, and the trait of the backend that opens files. Core
+//! itself has no backend; `haft-exec` implements [`Disk`], and a capability without one fails with
+//! an error.
 //!
-//! The methods are not async on purpose: a file in the page cache is read faster than a task is woken. Work that may
-//! take long goes through [`lengthy`](crate::spawn_blocking).
+//! The methods are not async on purpose: a file in the page cache is read faster than a task is
+//! woken. Work that may take long runs through [`spawn_blocking`](crate::spawn_blocking).
 
 mod change;
-mod closed;
-mod facts;
 mod lines;
+mod metadata;
 mod scan;
 mod search;
+mod unwritable;
 
 use std::{
     collections::HashMap,
@@ -20,45 +21,47 @@ use std::{
 
 pub use self::{
     change::{ChangeTarget, CurrentState, PathRestore, PlanChanges, PlannedChange, RestoredState},
-    closed::ClosedPath,
-    facts::{DirectoryEntry, FileKind, FileMetadata, Listing, MAX_HASHED_BYTES, Version},
     lines::LineIndexes,
+    metadata::{DirectoryEntry, FileKind, FileMetadata, Listing, MAX_HASHED_BYTES, Version},
     scan::{ChangedFile, FileChange, FileStamp, WorkspaceScan},
     search::{
         FileMatches, FindFiles, FoundFile, FoundFiles, MatchLine, SearchFiles, SearchResult,
         ShouldStop, TreeEntry, TreeListing, WalkTree,
     },
+    unwritable::UnwritablePath,
 };
 use crate::{
     Access, Call, Capability, ErrorKind, Grants, JournalWriter, Need, PathState, Power, PreImages,
     ToolError,
 };
 
-/// What opens and changes files. Every method resolves the path itself, follows links only inside the workspace, and
-/// asks the warrant about the path that is really opened, not the one that was named.
+/// The backend that opens and changes files. Every method resolves the path itself, follows links
+/// only inside the workspace, and checks the grant for the path that is really opened, not the one
+/// that was named.
 pub trait Disk: Send + Sync {
-    /// Opens a regular file, or finds that it is a directory. Anything else fails at once.
+    /// Opens a regular file, or returns that it is a directory. Fails at once for anything else.
     ///
     /// # Errors
-    /// Names the path as the workspace knows it; `not_found` carries near names.
+    /// Names the path as the workspace shows it; `not_found` lists similar names.
     fn open(&self, path: &Path, grant: &FileGrant) -> Result<Opened, ToolError>;
 
-    /// What is known without opening. The last link of the path is not followed.
+    /// Returns the metadata of a path without opening it. A final link is not followed.
     ///
     /// # Errors
     /// As for [`Disk::open`].
     fn metadata(&self, path: &Path, grant: &FileGrant) -> Result<FileMetadata, ToolError>;
 
-    /// What a directory holds, by name, without what the warrant hides.
+    /// Returns the entries of a directory by name, without those that the grant hides.
     ///
     /// # Errors
     /// As for [`Disk::open`].
     fn entries(&self, path: &Path, grant: &FileGrant) -> Result<Listing, ToolError>;
 
-    /// Files whose paths fit a glob.
+    /// Finds files whose paths match a glob.
     ///
     /// # Errors
-    /// When the glob is none or the directory cannot be opened. What cannot be read below it is counted.
+    /// If the glob is invalid or the directory cannot be opened. Unreadable directories below it
+    /// are counted.
     fn find(
         &self,
         query: &FindFiles,
@@ -66,10 +69,10 @@ pub trait Disk: Send + Sync {
         stop: ShouldStop<'_>,
     ) -> Result<FoundFiles, ToolError>;
 
-    /// Lines that match a pattern.
+    /// Finds lines that match a pattern.
     ///
     /// # Errors
-    /// When the pattern or the glob is none, or the path cannot be opened.
+    /// If the pattern or the glob is invalid, or the path cannot be opened.
     fn search(
         &self,
         query: &SearchFiles,
@@ -77,10 +80,10 @@ pub trait Disk: Send + Sync {
         stop: ShouldStop<'_>,
     ) -> Result<SearchResult, ToolError>;
 
-    /// The tree below a directory, level by level until a limit is reached.
+    /// Returns the tree below a directory, level by level until a limit is reached.
     ///
     /// # Errors
-    /// When the directory cannot be opened.
+    /// If the directory cannot be opened.
     fn tree(
         &self,
         query: &WalkTree,
@@ -88,23 +91,24 @@ pub trait Disk: Send + Sync {
         stop: ShouldStop<'_>,
     ) -> Result<TreeListing, ToolError>;
 
-    /// Every file there is, as it looks from outside, without what ignore files name and what the warrant hides. With
-    /// more than so many it is broken off.
+    /// Returns the stamps of all files, without those that ignore files exclude and the grant
+    /// hides. Stops at more than `max_files` files.
     ///
     /// # Errors
-    /// When a root cannot be opened.
+    /// If a root cannot be opened.
     fn scan(
         &self,
-        most: usize,
+        max_files: usize,
         grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<WorkspaceScan, ToolError>;
 
-    /// Changes some files, all or nothing. The paths are opened and held against other processes, `plan` says what is
-    /// to become of them, and nothing is touched before all of it is ready. Missing directories are made.
+    /// Changes files, all or nothing. The paths are opened and locked against other processes,
+    /// `plan` decides the changes, and no file is touched before all of them are prepared. Missing
+    /// directories are created.
     ///
     /// # Errors
-    /// The plan's own, or what hindered the change; then everything is as before.
+    /// The error of the plan, or the reason why the change failed; then nothing has changed.
     fn change(
         &self,
         paths: &[PathBuf],
@@ -112,23 +116,24 @@ pub trait Disk: Send + Sync {
         plan: PlanChanges<'_>,
     ) -> Result<(), ToolError>;
 
-    /// What has a path, with the hash of a file's content. The last link is not followed.
-    ///
-    /// # Errors
-    /// When it cannot be looked at; that there is nothing is no error.
-    fn path_state(&self, path: &Path, grant: &FileGrant) -> Result<PathState, ToolError>;
-
-    /// Brings files and links to earlier states, all or nothing, as [`Disk::change`] does; the last links of the paths are not
+    /// Returns the state of a path, with the hash of a file's content. A final link is not
     /// followed.
     ///
     /// # Errors
-    /// Of kind `conflict` when one is not in the state that is expected; then everything is as before.
-    fn restore(&self, steps: &[PathRestore], grant: &FileGrant) -> Result<(), ToolError>;
+    /// If the path cannot be read. A missing path is not an error.
+    fn path_state(&self, path: &Path, grant: &FileGrant) -> Result<PathState, ToolError>;
 
-    /// Gives a file, link or directory another place; returns the old and the new path.
+    /// Restores files and links to earlier states, all or nothing, as [`Disk::change`] does. Final
+    /// links are not followed.
     ///
     /// # Errors
-    /// Of kind `conflict` when there is something at `to` and it may not be replaced.
+    /// Of kind `conflict` if one is not in the expected state; then nothing has changed.
+    fn restore(&self, steps: &[PathRestore], grant: &FileGrant) -> Result<(), ToolError>;
+
+    /// Renames a file, link or directory; returns the old and the new path.
+    ///
+    /// # Errors
+    /// Of kind `conflict` if `to` exists and may not be replaced.
     fn rename(
         &self,
         from: &Path,
@@ -137,7 +142,7 @@ pub trait Disk: Send + Sync {
         grant: &FileGrant,
     ) -> Result<(PathBuf, PathBuf), ToolError>;
 
-    /// Removes a file, a link or a directory; returns its path and how many entries went.
+    /// Removes a file, a link or a directory; returns its path and the number of removed entries.
     ///
     /// # Errors
     /// Of kind `conflict` for a directory that is not empty, unless `recursive`.
@@ -148,16 +153,16 @@ pub trait Disk: Send + Sync {
         grant: &FileGrant,
     ) -> Result<(PathBuf, u64), ToolError>;
 
-    /// Makes a directory and those above it; returns its path, and false when it was there already.
+    /// Creates a directory and its parents; returns its path, and false if it already existed.
     ///
     /// # Errors
-    /// Of kind `conflict` when something else has the name.
+    /// Of kind `conflict` if the path exists and is not a directory.
     fn make_directory(&self, path: &Path, grant: &FileGrant) -> Result<(PathBuf, bool), ToolError>;
 
-    /// Gives a directory its permissions back.
+    /// Restores the permissions of a directory.
     ///
     /// # Errors
-    /// When it is none, or not ours.
+    /// If the path is not a directory, or belongs to another user.
     fn set_directory_mode(
         &self,
         path: &Path,
@@ -165,11 +170,11 @@ pub trait Disk: Send + Sync {
         grant: &FileGrant,
     ) -> Result<(), ToolError>;
 
-    /// Where lines begin in files that were read before.
+    /// Returns the positions of lines in files that were read before.
     fn line_indexes(&self) -> &LineIndexes;
 }
 
-/// What a path turned out to be.
+/// The result of opening a path.
 pub enum Opened {
     /// A regular file, open for reading.
     File(Arc<dyn OpenFile>),
@@ -179,21 +184,21 @@ pub enum Opened {
 
 /// A regular file, open for reading.
 pub trait OpenFile: Send + Sync {
-    /// What was known of it when it was opened; its path is the real one.
+    /// The metadata at the time of opening; its path is the resolved one.
     fn metadata(&self) -> &FileMetadata;
 
-    /// Reads from a place; 0 at the end.
+    /// Reads at a position; 0 at the end.
     ///
     /// # Errors
     /// Names the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, ToolError>;
 }
 
-/// The longest file that is taken into memory whole.
+/// Maximum size of files that are read into memory as a whole.
 pub const MAX_WHOLE_FILE_BYTES: u64 = 64 << 20;
 
 impl dyn OpenFile + '_ {
-    /// The whole content.
+    /// Reads the whole content.
     ///
     /// # Errors
     /// Of kind `too_large` beyond [`MAX_WHOLE_FILE_BYTES`].
@@ -203,7 +208,7 @@ impl dyn OpenFile + '_ {
             return Err(too_large(path, *size));
         }
         let expected = usize::try_from(*size).unwrap_or(usize::MAX);
-        // One more than expected: a full buffer would not tell a grown file from a finished one.
+        // One byte more than expected, so that a full buffer shows that the file has grown.
         let mut bytes = vec![0; expected.saturating_add(1)];
         let mut filled = 0;
         loop {
@@ -225,73 +230,76 @@ impl dyn OpenFile + '_ {
 
 fn too_large(path: &Path, size: u64) -> ToolError {
     let (path, limit) = (path.display(), MAX_WHOLE_FILE_BYTES >> 20);
-    let message = format!("`{path}` has {size} bytes; files above {limit} MiB are not edited");
+    let message = format!("`{path}` has {size} bytes; files above {limit} MiB cannot be edited");
     ToolError::new(ErrorKind::TooLarge, message)
         .hint("read a part of it with offset and limit, or change it with a program")
 }
 
-/// A capability's right to open things, which the backend asks about every path it really opens.
+/// The permission of a capability to open files. The backend checks it for every path that it
+/// really opens.
 #[derive(Clone)]
 pub struct FileGrant {
     grants: Option<Grants>,
     kind: fn(PathBuf) -> Access,
-    extent: GrantScope,
+    scope: GrantScope,
     journal_writer: Option<JournalWriter>,
 }
 
 impl fmt::Debug for FileGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FileGrant({:?})", self.extent)
+        write!(f, "FileGrant({:?})", self.scope)
     }
 }
 
-/// How far a warrant goes.
+/// The scope of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GrantScope {
-    /// To what the call was granted.
+    /// The accesses that the call was granted.
     Granted,
-    /// To all that neither a rule nor secrecy closes. For programs, which open what they like.
+    /// Everything that no rule and no secret path closes. For programs, which open any file.
     NotClosed,
 }
 
 impl FileGrant {
-    /// Asks nobody, for what a call reaches by another right than to its files.
+    /// A grant without checks, for accesses that are permitted in another way.
     pub fn none() -> Self {
         Self::granted(None, Access::Read)
     }
 
     fn granted(grants: Option<Grants>, kind: fn(PathBuf) -> Access) -> Self {
-        Self { grants, kind, extent: GrantScope::Granted, journal_writer: None }
+        Self { grants, kind, scope: GrantScope::Granted, journal_writer: None }
     }
 
-    /// To read all that is not closed to a call, whatever it was granted.
-    pub(crate) fn of_what_is_open(grants: Option<Grants>) -> Self {
-        Self { grants, kind: Access::Read, extent: GrantScope::NotClosed, journal_writer: None }
+    /// Permits reading everything that is not closed to a call, whatever it was granted.
+    pub(crate) fn for_programs(grants: Option<Grants>) -> Self {
+        Self { grants, kind: Access::Read, scope: GrantScope::NotClosed, journal_writer: None }
     }
 
-    /// Who is to be told of changes before they are made, if anybody.
+    /// The journal writer to report changes to before they are made, if there is one.
     pub fn journal_writer(&self) -> Option<&JournalWriter> {
         self.journal_writer.as_ref()
     }
 
-    /// Whether every path gets the same answer from both, so that what one was told can be kept for the other.
+    /// Returns true if both give the same answer for every path, so that results for one can be
+    /// cached for the other.
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         match (&self.grants, &other.grants) {
             (None, None) => true,
             (Some(grants), Some(others)) => {
-                // Elsewhere it counts what was granted, which may be something else in each call.
-                let are_wide = [self, other].iter().all(|it| it.extent == GrantScope::NotClosed);
+                // Other scopes depend on what was granted, which may differ between calls.
+                let are_not_closed =
+                    [self, other].iter().all(|it| it.scope == GrantScope::NotClosed);
                 let is_same_kind = (self.kind)(PathBuf::new()) == (other.kind)(PathBuf::new());
-                are_wide && is_same_kind && grants.is_equivalent_to(others, self.kind)
+                are_not_closed && is_same_kind && grants.is_equivalent_to(others, self.kind)
             }
             _ => false,
         }
     }
 
-    /// Whether this may be opened.
+    /// Checks whether a path may be opened.
     ///
     /// # Errors
-    /// Of kind `denied`, naming what closes it.
+    /// Of kind `denied`, naming the rule or secret path.
     pub fn check(&self, path: &Path) -> Result<(), ToolError> {
         match &self.grants {
             Some(grants) => grants.check(&(self.kind)(path.to_owned())),
@@ -299,34 +307,35 @@ impl FileGrant {
         }
     }
 
-    /// Where a named path led when the gate looked, if it saw a regular file there. It may have changed since: whoever
-    /// opens it must be sure to open nothing else.
-    pub fn seen_file(&self, named: &Path) -> Option<&Path> {
-        self.grants.as_ref()?.seen_file(named)
+    /// The resolved path of a named path, if the gate saw a regular file there. The path may have
+    /// changed since, so the backend must make sure that it opens nothing else.
+    pub fn resolved_file(&self, named: &Path) -> Option<&Path> {
+        self.grants.as_ref()?.resolved_file(named)
     }
 
-    /// Whether rules or secrecy close a path, whether or not the call was granted it. What is closed is not even named.
+    /// Returns true if a rule or secret path closes a path, whatever the call was granted. Closed
+    /// paths are not even named.
     pub fn hides(&self, path: &Path) -> bool {
         self.grants.as_ref().is_some_and(|grants| grants.closes(&(self.kind)(path.to_owned())))
     }
 
-    /// The same for walks, which pass over what is closed: no message is made.
+    /// The same as `check` without an error message, for walks that skip closed paths.
     pub fn permits(&self, path: &Path) -> bool {
-        self.grants.as_ref().is_none_or(|grants| match self.extent {
+        self.grants.as_ref().is_none_or(|grants| match self.scope {
             GrantScope::Granted => grants.permits(path, self.kind),
             GrantScope::NotClosed => grants.leaves_open(path, self.kind),
         })
     }
 }
 
-/// The power to read files of the workspace.
+/// The capability to read files of the workspace.
 #[derive(Clone)]
 pub struct ReadFiles {
     disk: Arc<dyn Disk>,
     grant: FileGrant,
 }
 
-/// The power to change files of the workspace.
+/// The capability to change files of the workspace.
 #[derive(Clone)]
 pub struct WriteFiles {
     disk: Arc<dyn Disk>,
@@ -355,20 +364,21 @@ impl Capability for WriteFiles {
 }
 
 impl ReadFiles {
-    /// Reads whatever the disk reaches; for calling a tool's function directly.
+    /// Reads everything the disk can reach, for calling a tool's function directly.
     pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
         Self { disk, grant: FileGrant::granted(None, Access::Read) }
     }
 
-    /// Whether a path that some other capability opened may be read. The path must be the real one.
+    /// Checks whether a path that another capability opened may be read. The path must be the
+    /// resolved one.
     ///
     /// # Errors
-    /// Of kind `denied`, naming what closes it.
+    /// Of kind `denied`, naming the rule or secret path.
     pub fn check(&self, path: &Path) -> Result<(), ToolError> {
         self.grant.check(path)
     }
 
-    /// Opens a file, or finds that it is a directory.
+    /// Opens a file, or returns that it is a directory.
     ///
     /// # Errors
     /// As [`Disk::open`].
@@ -387,15 +397,15 @@ impl ReadFiles {
         }
     }
 
-    /// What has a path, with the hash of a file's content.
+    /// Returns the state of a path, with the hash of a file's content.
     ///
     /// # Errors
-    /// As [`Disk::image`].
+    /// As [`Disk::path_state`].
     pub fn path_state(&self, path: &Path) -> Result<PathState, ToolError> {
         self.disk.path_state(path, &self.grant)
     }
 
-    /// What is known of a path.
+    /// Returns the metadata of a path.
     ///
     /// # Errors
     /// As [`Disk::metadata`].
@@ -403,7 +413,7 @@ impl ReadFiles {
         self.disk.metadata(path, &self.grant)
     }
 
-    /// What a directory holds.
+    /// Returns the entries of a directory.
     ///
     /// # Errors
     /// As [`Disk::entries`].
@@ -411,7 +421,7 @@ impl ReadFiles {
         self.disk.entries(path, &self.grant)
     }
 
-    /// Files whose paths fit a glob.
+    /// Finds files whose paths match a glob.
     ///
     /// # Errors
     /// As [`Disk::find`].
@@ -419,7 +429,7 @@ impl ReadFiles {
         self.disk.find(query, &self.grant, stop)
     }
 
-    /// Lines that match a pattern.
+    /// Finds lines that match a pattern.
     ///
     /// # Errors
     /// As [`Disk::search`].
@@ -431,7 +441,7 @@ impl ReadFiles {
         self.disk.search(query, &self.grant, stop)
     }
 
-    /// The tree below a directory.
+    /// Returns the tree below a directory.
     ///
     /// # Errors
     /// As [`Disk::tree`].
@@ -439,31 +449,31 @@ impl ReadFiles {
         self.disk.tree(query, &self.grant, stop)
     }
 
-    /// Where lines begin in files that were read before.
+    /// Returns the positions of lines in files that were read before.
     pub fn line_indexes(&self) -> &LineIndexes {
         self.disk.line_indexes()
     }
 }
 
 impl WriteFiles {
-    /// Changes whatever the disk reaches; for calling a tool's function directly.
+    /// Changes everything the disk can reach, for calling a tool's function directly.
     pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
         Self { disk, grant: FileGrant::granted(None, Access::Write) }
     }
 
-    /// The same, telling somebody of its changes.
+    /// Reports changes to this journal writer.
     #[must_use]
     pub fn with_journal_writer(mut self, journal_writer: JournalWriter) -> Self {
         self.grant.journal_writer = Some(journal_writer);
         self
     }
 
-    /// Whether changes are kept, so that they can be taken back.
+    /// Returns true if changes are recorded, so that they can be undone.
     pub fn has_journal_writer(&self) -> bool {
         self.grant.journal_writer.is_some()
     }
 
-    /// The same, but what goes is not kept, only that it was there.
+    /// Records only the names of removed files, not their content.
     #[must_use]
     pub fn without_undo(mut self) -> Self {
         self.grant.journal_writer = self
@@ -473,7 +483,7 @@ impl WriteFiles {
         self
     }
 
-    /// The same, taking back earlier entries of the journal: which ones, by the path that changes.
+    /// Records changes as undoing earlier journal entries, given by path.
     #[must_use]
     pub fn undoing(mut self, undoes: HashMap<PathBuf, Vec<u64>>) -> Self {
         self.grant.journal_writer =
@@ -481,7 +491,7 @@ impl WriteFiles {
         self
     }
 
-    /// Gives a directory its permissions back.
+    /// Restores the permissions of a directory.
     ///
     /// # Errors
     /// As [`Disk::set_directory_mode`].
@@ -489,7 +499,7 @@ impl WriteFiles {
         self.disk.set_directory_mode(path, mode, &self.grant)
     }
 
-    /// Brings files and links to earlier states, all or nothing.
+    /// Restores files and links to earlier states, all or nothing.
     ///
     /// # Errors
     /// As [`Disk::restore`].
@@ -497,15 +507,15 @@ impl WriteFiles {
         self.disk.restore(steps, &self.grant)
     }
 
-    /// Every file there is, as it looks from outside.
+    /// Returns the stamps of all files.
     ///
     /// # Errors
-    /// As [`Disk::survey`].
-    pub fn scan(&self, most: usize, stop: ShouldStop<'_>) -> Result<WorkspaceScan, ToolError> {
-        self.disk.scan(most, &self.grant, stop)
+    /// As [`Disk::scan`].
+    pub fn scan(&self, max_files: usize, stop: ShouldStop<'_>) -> Result<WorkspaceScan, ToolError> {
+        self.disk.scan(max_files, &self.grant, stop)
     }
 
-    /// Changes some files, all or nothing.
+    /// Changes files, all or nothing.
     ///
     /// # Errors
     /// As [`Disk::change`].
@@ -513,7 +523,7 @@ impl WriteFiles {
         self.disk.change(paths, &self.grant, plan)
     }
 
-    /// Gives something another place.
+    /// Renames a file, link or directory.
     ///
     /// # Errors
     /// As [`Disk::rename`].
@@ -526,7 +536,7 @@ impl WriteFiles {
         self.disk.rename(from, to, replace, &self.grant)
     }
 
-    /// Removes something.
+    /// Removes a file, link or directory.
     ///
     /// # Errors
     /// As [`Disk::remove`].
@@ -534,7 +544,7 @@ impl WriteFiles {
         self.disk.remove(path, recursive, &self.grant)
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// As [`Disk::make_directory`].
@@ -543,8 +553,8 @@ impl WriteFiles {
     }
 }
 
-/// What a tool says that wants a file and was given a directory.
+/// The error of a tool that needs a file and was given a directory.
 pub fn is_directory(path: &Path) -> ToolError {
     ToolError::input(format!("`{}` is a directory, not a file", path.display()))
-        .hint("name a file in it; `list` shows what there is")
+        .hint("name a file in it; use `list` to see its entries")
 }

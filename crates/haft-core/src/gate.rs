@@ -1,19 +1,20 @@
-//! The gate: the one way to run a tool. Every call, from every surface, passes the same stages in the same order, and
-//! each stage is one file in this folder. Read `Inner::run_stages` from top to bottom to follow a call.
+//! The gate: the only way to run a tool. Every call from every surface passes the same stages in
+//! the same order. Each stage is one file in this folder. Read `GateInner::run_stages` from top to
+//! bottom to follow a call.
 
 mod access;
-mod answered;
 mod approve;
 mod begin;
 mod bound;
 mod builder;
+mod detach;
 mod finish;
-mod handover;
 mod policy;
 mod record;
 mod redact;
 mod repair;
 mod repeat;
+mod replay;
 mod resolve;
 mod run;
 mod turn;
@@ -26,8 +27,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 pub use self::{
-    answered::{RecordedCall, ReplaySource},
     builder::{GateBuilder, Limits},
+    replay::{RecordedCall, ReplaySource},
 };
 use crate::{
     Access, ApprovalDecision, ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState,
@@ -43,33 +44,33 @@ use crate::{
     queue::PathQueue,
 };
 
-/// A text that is longer is looked through on a thread of its own.
+/// Longer texts are scanned on a separate thread.
 const LONG_TEXT: usize = 1 << 20;
 
-/// One call, as a surface hands it in.
+/// One call, as a surface submits it.
 #[derive(Clone, Debug)]
 pub struct CallRequest {
-    /// The tool's name, or something close to it.
+    /// The tool's name or a close spelling of it.
     pub tool: String,
     /// The arguments.
     pub input: Input,
-    /// Who calls, from where.
+    /// The caller and its settings.
     pub context: Context,
 }
 
 impl CallRequest {
-    /// A call.
+    /// Creates a call.
     pub fn new(tool: impl Into<String>, input: impl Into<Input>, context: Context) -> Self {
         Self { tool: tool.into(), input: input.into(), context }
     }
 }
 
-/// Arguments: as text that still has to be read, or as a value.
+/// The arguments of a call: JSON text that still has to be parsed, or a value.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// JSON as a model or a person wrote it; small slips are mended and reported.
+    /// JSON as a model or a person wrote it. Small mistakes are repaired and reported.
     Text(String),
-    /// A value.
+    /// A parsed value.
     Value(Value),
 }
 
@@ -85,47 +86,48 @@ impl From<String> for Input {
     }
 }
 
-/// What a call that may be asked about comes to.
+/// The result of submitting a call that may need approval.
 #[derive(Clone, Debug)]
 pub enum Submission {
-    /// It is over.
+    /// The call is finished.
     Done(Box<Outcome>),
-    /// Somebody has to decide; [`Gate::resume`] takes it up again.
+    /// The call needs an approval. [`Gate::resume`] continues it afterwards.
     Pending(Arc<ApprovalRequest>),
 }
 
-/// What the gate would do with a call, without doing it.
+/// The result of [`Gate::explain`]: what would happen to a call.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// The canonical name of the tool.
     pub tool: String,
     /// The input as it would run.
     pub input: Value,
-    /// What would be mended in it.
+    /// The repairs that would be made to the input.
     pub repairs: Vec<String>,
-    /// What it would touch.
+    /// The accesses of the call.
     pub accesses: Vec<Access>,
-    /// What policy says and why.
+    /// The policy decision and its reason.
     pub decision: Decision,
-    /// What it says to each of the accesses.
+    /// The policy decision for each access alone.
     pub verdicts: Vec<AccessDecision>,
-    /// Optional powers that the tool would have to do without.
+    /// Optional powers that policy withholds from the tool.
     pub withheld: Vec<Power>,
-    /// Who calls: the chain of agents, outermost first; empty when a person does.
+    /// The chain of calling agents, outermost first; empty when a person calls.
     pub agents: Vec<String>,
     /// The profile in force.
     pub profile: Option<String>,
-    /// Sets of rules, narrow first, each of which alone would keep the question from coming back.
+    /// Sets of rules, narrowest first. Each set alone would make further approval requests for this
+    /// call unnecessary.
     pub offers: Vec<Vec<String>>,
-    /// Whether somebody would be asked, and the words.
+    /// Whether the call would need approval, and the text an approver would see.
     pub confirmation: Confirmation,
 }
 
-/// The one way to run a tool. Cheap to clone; all clones are one gate.
+/// The only way to run a tool. Cheap to clone; all clones share one gate.
 #[derive(Clone)]
-pub struct Gate(Arc<Inner>);
+pub struct Gate(Arc<GateInner>);
 
-pub(crate) struct Inner {
+pub(crate) struct GateInner {
     registry: Registry,
     policy: Arc<Policy>,
     paths: Arc<dyn ResolvePath>,
@@ -134,9 +136,9 @@ pub(crate) struct Inner {
     events: Events,
     approvals: Arc<dyn Approvals>,
     handlers: Vec<Arc<dyn ApprovalHandler>>,
-    /// Somebody outside this process, or outside the handlers, can settle requests.
+    /// True if requests can be settled outside this process or outside the handlers.
     is_decided_externally: bool,
-    /// What to do so that somebody is asked, for programs that can ask nobody.
+    /// A hint on how to make an approver available, for programs that have none.
     no_approver_hint: Option<String>,
     saved_rules: Arc<dyn SavedRules>,
     outputs: Arc<dyn Outputs>,
@@ -145,15 +147,15 @@ pub(crate) struct Inner {
     queue: PathQueue,
     limits: Limits,
     reader: Option<CommandReader>,
-    /// Whether a tool runs on its caller's thread until it first waits.
+    /// True if a tool runs on its caller's thread until it first waits.
     starts_in_place: bool,
-    /// What was given a moment ago, if that is not to be given again.
+    /// Results returned recently; `None` if repeated results are returned in full.
     repeats: Option<repeat::Repeats>,
-    /// Who answers every call in place of its tool.
-    answers: Option<Arc<dyn ReplaySource>>,
+    /// Answers every call in place of its tool.
+    replay: Option<Arc<dyn ReplaySource>>,
 }
 
-/// A call on its way through the stages; each one reads what the earlier ones left.
+/// State of a call on its way through the stages. Each stage reads what the earlier ones left.
 struct CallState {
     requested: String,
     arguments: Option<Input>,
@@ -162,37 +164,39 @@ struct CallState {
     cancel: CancelSignal,
     began: Instant,
     began_ms: u64,
-    /// From resolve.
+    /// Set by resolve.
     tool: Option<Arc<dyn Tool>>,
-    /// From repair.
+    /// Set by repair.
     input: Arc<Value>,
-    /// It was seen to fit as it came.
-    is_right: bool,
+    /// True if the input matched the schema without repair.
+    is_valid: bool,
     repairs: Vec<String>,
-    /// From access: what the tool says, which is what it is granted and takes along when it runs.
+    /// Set by access: the accesses that the tool declares. The call is granted them when it runs.
     accesses: Vec<Access>,
-    /// What policy judges and people see: for a text that is run, what was read in it.
+    /// The accesses that policy judges and approvers see. A script is replaced by the accesses
+    /// parsed from it.
     judged: Vec<Access>,
-    seen: Vec<ResolvedFile>,
-    /// What the reader found in the texts that are run. Each is read once.
-    texts: Vec<ParsedScript>,
-    /// From policy.
+    resolved_files: Vec<ResolvedFile>,
+    /// The scripts of this call, each parsed once.
+    scripts: Vec<ParsedScript>,
+    /// Set by policy.
     decision: Option<Decision>,
     withheld: Vec<Power>,
-    /// From approve.
+    /// Set by approve.
     verdict: Option<ApprovalDecision>,
     /// The approval under which the call runs.
     approval: Option<Arc<ApprovalRecord>>,
-    /// From begin: the number of the entry that was committed before the call ran.
+    /// Set by begin: the sequence number of the entry that was committed before the call ran.
     begun_seq: Option<u64>,
 }
 
-/// Why a call goes no further.
+/// The reason why a call stops before its end.
 enum Halt {
     Failed(ToolError),
     Pending(Arc<ApprovalRequest>),
-    /// Another process runs the approved call. Not recorded: the entry of that process is the one of the call.
-    TakenUp(ToolError),
+    /// Another process runs the approved call. It is not recorded here, because that process
+    /// records it.
+    ClaimedElsewhere(ToolError),
 }
 
 impl From<ToolError> for Halt {
@@ -201,48 +205,49 @@ impl From<ToolError> for Halt {
     }
 }
 
-/// What to do when somebody must decide.
+/// Action when a call needs approval.
 #[derive(Clone)]
 enum OnAsk {
-    /// Wait here.
+    /// Wait for the decision.
     Wait,
-    /// Hand the question back.
+    /// Return the pending request to the caller.
     Return,
-    /// It was decided; this is the record.
+    /// Continue with this decided request.
     Decided(Arc<ApprovalRecord>),
 }
 
 impl Gate {
-    /// Puts a gate together.
+    /// Starts building a gate.
     pub fn builder(registry: Registry) -> GateBuilder {
         GateBuilder::new(registry)
     }
 
-    /// Runs a call to its end, waiting for a decision if one is needed. Dropping the future calls the call off; what
-    /// became of it is recorded all the same. Needs a tokio runtime.
+    /// Runs a call to its end, waiting for an approval if one is needed. Dropping the future
+    /// cancels the call; its outcome is recorded all the same. Needs a tokio runtime.
     pub async fn call(&self, request: CallRequest) -> Outcome {
         let tool = request.tool.clone();
         match self.drive(request, OnAsk::Wait).await {
             Ok(Submission::Done(outcome)) => *outcome,
             Ok(Submission::Pending(request)) => {
-                unreachable!("a waiting call was handed back with request {}", request.id)
+                unreachable!("a waiting call was returned as pending with request {}", request.id)
             }
             Err(error) => Outcome::failed(&tool, &error),
         }
     }
 
-    /// Runs a call, but hands it back when somebody must decide first.
+    /// Runs a call, or returns it as pending when it needs approval.
     pub async fn submit(&self, request: CallRequest) -> Submission {
         let tool = request.tool.clone();
         let answer = self.drive(request, OnAsk::Return).await;
         answer.unwrap_or_else(|error| Submission::Done(Box::new(Outcome::failed(&tool, &error))))
     }
 
-    /// Takes up a call that was handed back. The recorded call runs exactly as it was shown, once. When it would touch
-    /// something else by now, it is asked about again: the answer is then another pending request.
+    /// Continues a call that was returned as pending. The recorded call runs once, exactly as it
+    /// was shown. If it would touch something else by now, a new approval is needed and the result
+    /// is another pending request.
     ///
     /// # Errors
-    /// When there is no such request, or its call was taken up before.
+    /// If the request does not exist, or its call was claimed before.
     pub async fn resume(
         &self,
         approval_id: &str,
@@ -272,67 +277,68 @@ impl Gate {
         self.drive(request, OnAsk::Decided(Arc::new(record))).await
     }
 
-    /// What would become of a call, without running it or asking anybody.
+    /// Returns what would happen to a call, without running it or asking for approval.
     ///
     /// # Errors
-    /// The error that the call would end in before policy.
+    /// The error that would end the call before the policy stage.
     pub async fn explain(&self, request: CallRequest) -> Result<Explanation, ToolError> {
         let gate = &*self.0;
-        let mut flight = gate.take_off(request);
-        // The stages of a call that need no permission.
-        resolve::resolve(gate, &mut flight).await?;
-        repair::repair(gate, &mut flight)?;
-        validate::validate(&mut flight)?;
-        access::access(gate, self, &mut flight).await?;
-        // A refusal is an answer here, not a failure.
-        let judged = policy::judge(gate, &mut flight).await;
-        if flight.decision.is_none() {
+        let mut call_state = gate.new_call_state(request);
+        // These stages need no permission.
+        resolve::resolve(gate, &mut call_state).await?;
+        repair::repair(gate, &mut call_state)?;
+        validate::validate(&mut call_state)?;
+        access::access(gate, self, &mut call_state).await?;
+        // A refusal is part of the explanation, not an error.
+        let judged = policy::judge(gate, &mut call_state).await;
+        if call_state.decision.is_none() {
             judged?;
         }
-        // What is wrong with them the stage before has told.
-        let saved = self.0.saved_rules.active(&flight.context.session).await.unwrap_or_default();
-        let question = policy::question(&flight, &flight.judged, &saved);
+        // The policy stage has already reported an error of the saved rules.
+        let saved =
+            self.0.saved_rules.active(&call_state.context.session).await.unwrap_or_default();
+        let query = policy::query(&call_state, &call_state.judged, &saved);
         let (verdicts, offers) =
-            (self.0.policy.access_decisions(&question), self.0.policy.offers(&question));
-        let spec = flight.tool().spec();
-        let decision = flight.decision().clone();
+            (self.0.policy.access_decisions(&query), self.0.policy.offers(&query));
+        let spec = call_state.tool().spec();
+        let decision = call_state.decision().clone();
         let is_asked = decision.action == Action::Ask;
         Ok(Explanation {
             tool: spec.name.to_string(),
-            confirmation: Confirmation::of(&spec.title, spec.effect, &flight.judged, is_asked),
-            input: Arc::unwrap_or_clone(flight.input),
-            repairs: flight.repairs,
-            accesses: flight.judged,
+            confirmation: Confirmation::of(&spec.title, spec.effect, &call_state.judged, is_asked),
+            input: Arc::unwrap_or_clone(call_state.input),
+            repairs: call_state.repairs,
+            accesses: call_state.judged,
             decision,
             verdicts,
-            withheld: flight.withheld,
-            agents: flight.context.agents.clone(),
-            profile: flight.context.profile.clone(),
+            withheld: call_state.withheld,
+            agents: call_state.context.agents.clone(),
+            profile: call_state.context.profile.clone(),
             offers,
         })
     }
 
-    /// The tools behind this gate.
+    /// The tools of this gate.
     pub fn registry(&self) -> &Registry {
         &self.0.registry
     }
 
-    /// The rules it holds.
+    /// The policy of this gate.
     pub fn policy(&self) -> &Policy {
         &self.0.policy
     }
 
-    /// What happens in it.
+    /// The events of all calls.
     pub fn events(&self) -> &Events {
         &self.0.events
     }
 
-    /// The requests that wait for a decision, and those that were decided.
+    /// Pending and decided approval requests.
     pub fn approvals(&self) -> &Arc<dyn Approvals> {
         &self.0.approvals
     }
 
-    /// The rules that people kept from earlier approvals.
+    /// The rules that people saved with earlier approvals.
     pub fn saved_rules(&self) -> &Arc<dyn SavedRules> {
         &self.0.saved_rules
     }
@@ -342,41 +348,43 @@ impl Gate {
         &self.0.ledger
     }
 
-    /// The texts that were too long to show whole.
+    /// The outputs that were too long to return in full.
     pub fn outputs(&self) -> &Arc<dyn Outputs> {
         &self.0.outputs
     }
 
-    /// Where it works.
+    /// The workspace of this gate.
     pub fn workspace_info(&self) -> &WorkspaceInfo {
         &self.0.workspace_info
     }
 
-    /// The pipeline runs where its caller waits, but does not end with it: see [`handover`].
+    /// Runs the pipeline while the caller waits. If the caller stops waiting, the pipeline still
+    /// finishes: see [`detach`].
     ///
     /// # Errors
-    /// `conflict` when another process has taken the approved call up.
+    /// `conflict` when another process has claimed the approved call.
     async fn drive(&self, request: CallRequest, on_ask: OnAsk) -> Result<Submission, ToolError> {
-        let flight = self.0.take_off(request);
-        let cancel = flight.cancel.token.clone();
-        let requested = flight.requested.clone();
+        let call_state = self.0.new_call_state(request);
+        let cancel = call_state.cancel.token.clone();
+        let requested = call_state.requested.clone();
         let gate = self.clone();
         let pipeline = Box::pin(async move {
-            match gate.0.run_stages(&gate, flight, on_ask).await {
+            match gate.0.run_stages(&gate, call_state, on_ask).await {
                 Ok(outcome) => Ok(Submission::Done(Box::new(outcome))),
                 Err(Halt::Pending(request)) => Ok(Submission::Pending(request)),
-                Err(Halt::Failed(error) | Halt::TakenUp(error)) => Err(error),
+                Err(Halt::Failed(error) | Halt::ClaimedElsewhere(error)) => Err(error),
             }
         });
-        handover::DetachedPipeline::new(pipeline, cancel).await.unwrap_or_else(|panic| {
+        detach::DetachedPipeline::new(pipeline, cancel).await.unwrap_or_else(|panic| {
             Ok(Submission::Done(Box::new(finish::crashed(&requested, &panic))))
         })
     }
 }
 
-impl Inner {
-    /// Boxed, because the stages are futures inside futures and would copy it at every hand-over.
-    fn take_off(&self, request: CallRequest) -> Box<CallState> {
+impl GateInner {
+    /// Creates the state of a new call. Boxed, because the stages are nested futures and would copy
+    /// it at every level.
+    fn new_call_state(&self, request: CallRequest) -> Box<CallState> {
         let CallRequest { tool, input, context } = request;
         let call_id: Arc<str> = match &context.call_id {
             Some(id) => id.as_str().into(),
@@ -399,13 +407,13 @@ impl Inner {
             began: Instant::now(),
             began_ms: now_ms(),
             tool: None,
-            input: nothing(),
-            is_right: false,
+            input: null_input(),
+            is_valid: false,
             repairs: Vec::new(),
             accesses: Vec::new(),
             judged: Vec::new(),
-            seen: Vec::new(),
-            texts: Vec::new(),
+            resolved_files: Vec::new(),
+            scripts: Vec::new(),
             decision: None,
             withheld: Vec::new(),
             verdict: None,
@@ -414,17 +422,17 @@ impl Inner {
         })
     }
 
-    /// The way of a call: every stage, in order. Each is one file in `gate/` and reads what the earlier ones left.
+    /// Runs every stage in order. Each is one file in `gate/` and reads what the earlier ones left.
     async fn run_stages(
         &self,
         gate: &Gate,
-        mut flight: Box<CallState>,
+        mut call_state: Box<CallState>,
         on_ask: OnAsk,
     ) -> Result<Outcome, Halt> {
-        if let Some(answers) = &self.answers {
-            return Ok(answered::answer(self, &mut flight, &**answers).await);
+        if let Some(replay) = &self.replay {
+            return Ok(replay::answer(self, &mut call_state, &**replay).await);
         }
-        let call = &mut *flight;
+        let call = &mut *call_state;
         let ran: Result<Reply, Halt> = async {
             resolve::resolve(self, call).await?;
             repair::repair(self, call)?;
@@ -440,44 +448,44 @@ impl Inner {
             Err(Halt::Failed(error)) => Err(error),
             Err(halt) => return Err(halt),
         };
-        let mut outcome = finish::outcome(&flight, reply);
+        let mut outcome = finish::outcome(&call_state, reply);
         redact::redact(self, &mut outcome).await;
-        repeat::point(self, &flight, &mut outcome).await;
-        bound::bound(self, &flight, &mut outcome).await;
-        record::record(self, flight, &mut outcome).await;
+        repeat::mark_repeat(self, &call_state, &mut outcome).await;
+        bound::bound(self, &call_state, &mut outcome).await;
+        record::record(self, call_state, &mut outcome).await;
         Ok(outcome)
     }
 }
 
-/// What calls have for an input until it is read, and once more when it is recorded.
-fn nothing() -> Arc<Value> {
-    static NOTHING: LazyLock<Arc<Value>> = LazyLock::new(Arc::default);
-    NOTHING.clone()
+/// The input of calls before it is read, and again after it is recorded.
+fn null_input() -> Arc<Value> {
+    static NULL: LazyLock<Arc<Value>> = LazyLock::new(Arc::default);
+    NULL.clone()
 }
 
 impl CallState {
     fn tool(&self) -> &Arc<dyn Tool> {
-        self.tool.as_ref().expect("resolve comes first")
+        self.tool.as_ref().expect("resolve runs before")
     }
 
     fn decision(&self) -> &Decision {
-        self.decision.as_ref().expect("policy comes before")
+        self.decision.as_ref().expect("policy runs before")
     }
 
-    /// The input, for good.
+    /// Takes the input out of the state.
     fn take_input(&mut self) -> Value {
-        Arc::unwrap_or_clone(std::mem::replace(&mut self.input, nothing()))
+        Arc::unwrap_or_clone(std::mem::replace(&mut self.input, null_input()))
     }
 
-    /// The canonical name, or the one that was asked for.
+    /// The canonical name of the tool, or the requested one.
     fn name(&self) -> &str {
         self.tool.as_ref().map_or(self.requested.as_str(), |tool| tool.name())
     }
 }
 
-/// A gate as the calls inside it hold it: they must not keep it alive.
+/// A weak handle on the gate for calls made by tools, which must not keep the gate alive.
 #[derive(Clone)]
-pub(crate) struct WeakGate(Weak<Inner>);
+pub(crate) struct WeakGate(Weak<GateInner>);
 
 impl WeakGate {
     pub(crate) fn of(gate: &Gate) -> Self {

@@ -1,4 +1,4 @@
-//! Names for calls, requests and outputs: ordered by time, and not to be guessed.
+//! Ids of calls, requests and outputs: ordered by time, and not guessable.
 
 use std::sync::{
     LazyLock,
@@ -9,13 +9,14 @@ use uuid::Uuid;
 
 use crate::clock::now_ms;
 
-/// `call_` and 32 hex digits: 48 bits of time, then randomness.
+/// `call_` and 32 hex digits: 48 bits of time, then random bits.
 pub(crate) fn new_id(prefix: &str) -> String {
     format!("{prefix}_{}", Uuid::now_v7().simple())
 }
 
-/// The name of a call, of the same form: time, a counter, and what tells this process from others. It opens nothing, so
-/// it may be guessed; asking the kernel for randomness would cost a small call a tenth of its time.
+/// The id of a call, in the same form: time, a counter, and a number for this process. It grants no
+/// access, so it may be guessable; asking the kernel for random bytes would cost a small call a
+/// tenth of its time.
 pub(crate) fn new_call_id() -> String {
     static PROCESS: LazyLock<u64> =
         LazyLock::new(|| Uuid::now_v7().as_u64_pair().1 & 0xffff_ffff_ffff);

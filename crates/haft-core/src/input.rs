@@ -1,4 +1,4 @@
-//! What the first argument of a tool must be.
+//! The requirements for the first argument of a tool.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{Schema, ToolError, call, schema::PATH};
 
-/// The input of a tool: a struct that can be read from JSON and described by a schema.
+/// The input of a tool: a struct that can be deserialized from JSON and has a schema.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the input of a tool",
     label = "the first argument is the input",
@@ -19,14 +19,15 @@ pub trait ToolInput: Sized {
     /// The schema of the arguments.
     fn schema() -> Schema;
 
-    /// Decodes an input that the gate has held against its schema.
+    /// Decodes an input that the gate has checked against its schema.
     ///
     /// # Errors
-    /// Names the field and what it should have been.
+    /// Names the field and the expected value.
     fn decode(value: &Value) -> Result<Self, ToolError>;
 }
 
-// The bounds stand here and not on the trait: the compiler would name a missing supertrait instead of the words above.
+// The bounds are here and not on the trait: the compiler would name a missing supertrait instead of
+// the message above.
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolInput for T {
     fn schema() -> Schema {
@@ -38,8 +39,9 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolInput for T {
     }
 }
 
-/// The schema of a field that names a file or directory: `#[schemars(with = "haft_core::PathInput")]`. An empty path is
-/// refused: it is mostly a slip, and tools would take it for the workspace.
+/// The schema of a field that names a file or directory: `#[schemars(with =
+/// "haft_core::PathInput")]`. An empty path is refused: it is usually a mistake, and tools would
+/// take it for the workspace.
 pub enum PathInput {}
 
 impl JsonSchema for PathInput {

@@ -1,21 +1,21 @@
-//! "Did you mean": which known names a misspelt one is closest to.
+//! "Did you mean": finds the known names closest to a misspelled one.
 
-/// The nearest known names, best first, at most three, none when nothing is near.
+/// The closest known names, best first, at most three; empty if none is close.
 pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    const MOST: usize = 3;
-    // Below this the names share little more than their length.
-    const LEAST_LIKENESS: f64 = 0.75;
+    const MAX_NAMES: usize = 3;
+    // Below this similarity the names share little more than their length.
+    const MIN_SIMILARITY: f64 = 0.75;
     let folded = fold(wanted);
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
-        .map(|name| (likeness(&folded, &fold(name)), name))
-        .filter(|(score, _)| *score >= LEAST_LIKENESS)
+        .map(|name| (similarity(&folded, &fold(name)), name))
+        .filter(|(score, _)| *score >= MIN_SIMILARITY)
         .collect();
     scored.sort_by(|(a, x), (b, y)| b.total_cmp(a).then_with(|| x.cmp(y)));
-    scored.into_iter().take(MOST).map(|(_, name)| name).collect()
+    scored.into_iter().take(MAX_NAMES).map(|(_, name)| name).collect()
 }
 
-/// `(did you mean \`a\` or \`b\`?)` in words, empty when nothing is near.
+/// The sentence "did you mean `a` or `b`?"; empty if there are no names.
 pub fn did_you_mean(names: &[&str]) -> String {
     if names.is_empty() {
         return String::new();
@@ -24,7 +24,7 @@ pub fn did_you_mean(names: &[&str]) -> String {
     format!("did you mean {}?", quoted.join(" or "))
 }
 
-/// Names that differ only in case and separators are the same name written by another hand.
+/// Folds case and separators: names that differ only in these are the same name.
 pub(crate) fn fold(name: &str) -> String {
     name.chars()
         .filter(|c| !matches!(c, '_' | '-' | ' ' | '.'))
@@ -32,7 +32,7 @@ pub(crate) fn fold(name: &str) -> String {
         .collect()
 }
 
-fn likeness(a: &str, b: &str) -> f64 {
+fn similarity(a: &str, b: &str) -> f64 {
     let contained = a.len() >= 4 && b.len() >= 4 && (a.contains(b) || b.contains(a));
     let spelling = strsim::jaro_winkler(a, b);
     if contained { spelling.max(0.8) } else { spelling }

@@ -1,5 +1,5 @@
-//! The network as tools see it: the power to talk to other machines, and the backend that really does. Core connects to
-//! nothing; `haft-exec` implements [`NetworkClient`], the one guarded way out.
+//! The network as tools see it: the capability to contact other machines, and the trait of the
+//! backend that does. Core opens no connections; `haft-exec` implements [`NetworkClient`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,52 +10,53 @@ use crate::{
     access::host_of, secret_references,
 };
 
-/// What talks to other machines. Every request of every tool goes through it: it decides which addresses may be
-/// connected to, follows redirects, bounds time and size, and puts secrets in.
+/// The backend that contacts other machines. Every request of every tool goes through it. It
+/// decides which addresses may be contacted, follows redirects, limits time and size, and inserts
+/// secrets.
 pub trait NetworkClient: Send + Sync {
-    /// Sends a request and follows where it leads. `permit` is asked about every address before it is opened, the first
-    /// one included.
+    /// Sends a request and follows redirects. `permit` is called for every URL before it is opened,
+    /// including the first.
     ///
     /// # Errors
-    /// With a [`NetworkError`] as their cause, which says what happened in a word. An answer that reports a failure (404, 500)
-    /// is an answer.
+    /// With a [`NetworkError`] as their cause, which says what happened. A response that reports a
+    /// failure (404, 500) is not an error.
     fn send<'a>(
         &'a self,
         request: Request,
         permit: &'a UrlCheck<'a>,
     ) -> BoxFuture<'a, Result<Response, ToolError>>;
 
-    /// What the web is searched with.
+    /// Returns the search engine for web searches.
     fn search(&self) -> &SearchEngine;
 }
 
-/// Whether this URL may be opened. It has no secrets in it.
+/// Checks whether a URL may be opened. The URL contains no secrets.
 pub type UrlCheck<'a> = dyn Fn(&str) -> Result<(), ToolError> + Send + Sync + 'a;
 
-/// What to ask for.
+/// A request to send.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// `GET`, `POST` …
+    /// The method: `GET`, `POST` …
     pub method: String,
-    /// With http or https.
+    /// The URL, with http or https.
     pub url: String,
-    /// Besides those that the client sends by itself.
+    /// Headers in addition to those that the client sends by itself.
     pub headers: Vec<(String, String)>,
-    /// What is sent along.
+    /// The body.
     pub body: Vec<u8>,
-    /// How long everything together may take; the client has a limit of its own.
+    /// Timeout for the whole request; the client has its own limit.
     pub timeout: Option<Duration>,
-    /// What it is for.
+    /// The purpose of the request.
     pub purpose: Purpose,
 }
 
 impl Request {
-    /// The secrets that would be sent with it, each to its host. Nothing for a request that carries none.
+    /// The secrets that the request would send, each with its host.
     pub fn secrets(&self) -> Vec<Access> {
         if self.purpose != Purpose::Exchange {
             return Vec::new();
         }
-        // As a parser of addresses reads it.
+        // Removes the characters that a URL parser ignores.
         let url: String = self.url.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
         let query = url.split('#').next().and_then(|url| url.split_once('?'));
         let body = str::from_utf8(&self.body).unwrap_or_default();
@@ -73,63 +74,63 @@ impl Request {
     }
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// Reading a page: the rules of the site for machines count, and what was read a moment ago is not fetched again.
+    /// Reading a page: robots.txt applies, and recently read pages come from the cache.
     #[default]
     Reading,
     /// Talking to a service: `secret:NAME` in headers, query and body stands for a secret.
     Exchange,
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
     /// The status, `200`.
     pub status: u16,
-    /// Where it came from at last, without secrets.
+    /// The final URL, without secrets.
     pub url: String,
-    /// Where it was asked for on the way, without secrets and without `url`.
+    /// The URLs that redirected to it, without secrets and without `url`.
     pub redirects: Vec<String>,
-    /// In the order of arrival, names in lower case.
+    /// The headers in the order of arrival, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Unpacked, whole.
+    /// The whole body, decompressed.
     pub body: Vec<u8>,
-    /// It was there already.
+    /// True if the response comes from the cache.
     pub is_cached: bool,
 }
 
 impl Response {
-    /// The first header of this name, in lower case.
+    /// The first header with this name, which must be in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether it is what was asked for, and not a report of a failure.
+    /// Returns true if the status reports success.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 }
 
-/// What the web is searched with.
+/// The search engine for web searches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchEngine {
-    /// Whose words to speak.
+    /// The kind of the engine.
     pub kind: EngineKind,
-    /// Where it is, when that is not where it usually is.
+    /// The URL, if it is not the default one.
     pub url: Option<String>,
-    /// The name of the secret that opens it.
+    /// The name of the secret with the API key.
     pub key: Option<String>,
 }
 
-/// The search engines whose words are known.
+/// The supported search engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
     /// The page without scripts; no key.
     #[default]
     DuckDuckGo,
-    /// An instance of one's own.
+    /// A self-hosted instance.
     SearXng,
     /// With a key.
     Brave,
@@ -156,73 +157,75 @@ impl EngineKind {
     }
 }
 
-/// Why a request failed: the cause of a [`ToolError`], for programs that tell them apart.
+/// The reason why a request failed: the cause of a [`ToolError`], for programs that distinguish
+/// them.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NetworkError {
-    /// Nothing is known under the name.
-    #[error("the name is not known")]
+    /// The host name could not be resolved.
+    #[error("unknown host name")]
     Name,
-    /// The address is one that is not talked to.
-    #[error("the address is closed")]
+    /// The address may not be contacted.
+    #[error("address not allowed")]
     Address,
-    /// Nobody listens there.
-    #[error("the connection was refused")]
+    /// No process listens on the port.
+    #[error("connection refused")]
     Refused,
-    /// There is no way there.
-    #[error("there is no way there")]
+    /// The network is unreachable.
+    #[error("network unreachable")]
     Unreachable,
-    /// The other side does not prove to be who it should be.
-    #[error("the other side's certificate is not trusted")]
+    /// The server's certificate is not trusted.
+    #[error("server certificate not trusted")]
     Untrusted,
-    /// No protected connection came about.
-    #[error("no protected connection came about")]
+    /// The TLS handshake failed.
+    #[error("TLS handshake failed")]
     Tls,
-    /// The other side went away in the middle.
-    #[error("the connection ended early")]
+    /// The server closed the connection early.
+    #[error("connection closed early")]
     Ended,
-    /// What came is no HTTP, or packed wrongly.
-    #[error("the answer cannot be understood")]
+    /// The response is not valid HTTP, or its compression is invalid.
+    #[error("malformed response")]
     Malformed,
-    /// It took too long.
-    #[error("it took too long")]
+    /// The timeout passed.
+    #[error("timed out")]
     Timeout,
-    /// It is more than is taken.
-    #[error("the answer is too large")]
+    /// The response exceeds the size limit.
+    #[error("response too large")]
     Size,
-    /// It leads on and on.
-    #[error("there are too many redirects")]
+    /// The redirects do not end.
+    #[error("too many redirects")]
     Redirects,
-    /// It leads where nobody agreed to go.
-    #[error("the redirect is not followed")]
+    /// The redirect leads to an address that was not permitted.
+    #[error("redirect not permitted")]
     Redirect,
-    /// The site does not want machines there.
-    #[error("the site does not want machines there")]
+    /// The site's robots.txt excludes the page.
+    #[error("excluded by robots.txt")]
     Robots,
-    /// There is no secret of that name, or it is not for this address.
-    #[error("the secret is not to be had")]
+    /// The secret does not exist, or is not for this host.
+    #[error("secret not available")]
     Secret,
-    /// The proxy does not let it through.
-    #[error("the proxy does not let it through")]
+    /// The proxy refused the request.
+    #[error("refused by the proxy")]
     Proxy,
 }
 
 impl NetworkError {
-    /// An error with this as its cause.
+    /// Creates an error with this cause.
     pub fn error(self, kind: ErrorKind, message: impl Into<String>) -> ToolError {
         ToolError::new(kind, message).caused_by(self)
     }
 
-    /// The fault behind an error, if it is one.
+    /// The cause of an error, if it is a network error.
     pub fn of(error: &ToolError) -> Option<Self> {
         std::error::Error::source(error)?.downcast_ref::<Self>().copied()
     }
 }
 
-/// The power to talk to other machines.
+/// The capability to contact other machines.
 #[derive(Clone)]
 pub struct Net {
-    /// None where the program provides none: whoever only runs commands with the network needs none.
+    /// `None` if the program provides no client: tools that only run commands with network access
+    /// need none.
     client: Option<Arc<dyn NetworkClient>>,
     grants: Option<Grants>,
 }
@@ -237,13 +240,13 @@ impl Capability for Net {
 }
 
 impl Net {
-    /// Reaches whatever the client reaches; for calling a tool's function directly.
+    /// Reaches everything the client can reach, for calling a tool's function directly.
     pub fn unchecked(client: Arc<dyn NetworkClient>) -> Self {
         Self { client: Some(client), grants: None }
     }
 
-    /// Sends what was granted. A redirect to another host is followed only where policy would let it be asked for
-    /// without a question.
+    /// Sends a request that was granted. A redirect to another host is followed only if policy
+    /// would allow it without approval.
     ///
     /// # Errors
     /// Of kind `denied` for anything else; otherwise as [`NetworkClient::send`].
@@ -258,23 +261,26 @@ impl Net {
         self.client()?.send(request, &permit).await
     }
 
-    /// Every secret that a request would carry has to be granted by name, for its host.
+    /// Checks that every secret in a request was granted by name, for its host.
     fn check_secrets(&self, request: &Request) -> Result<(), ToolError> {
         let (Some(grants), Purpose::Exchange) = (&self.grants, request.purpose) else {
             return Ok(());
         };
-        // The key that a person has set for the search engine is granted by that.
+        // The user's configuration of the search engine grants its key.
         let engine_key = self.client()?.search().key.as_deref();
-        let is_engine_key = |access: &Access| matches!(access, Access::SendSecret { name, .. } if Some(name.as_str()) == engine_key);
+        let is_engine_key = |access: &Access| match access {
+            Access::SendSecret { name, .. } => Some(name.as_str()) == engine_key,
+            _ => false,
+        };
         let accesses = request.secrets();
         let mut asked_for = accesses.iter().filter(|access| !is_engine_key(access));
         asked_for.try_for_each(|access| grants.check(access))
     }
 
-    /// What the web is searched with.
+    /// Returns the search engine for web searches.
     ///
     /// # Errors
-    /// Of kind `unavailable` when the program provides no client.
+    /// Of kind `unavailable` if the program provides no client.
     pub fn search(&self) -> Result<&SearchEngine, ToolError> {
         Ok(self.client()?.search())
     }
@@ -282,7 +288,7 @@ impl Net {
     fn client(&self) -> Result<&dyn NetworkClient, ToolError> {
         self.client.as_deref().ok_or_else(|| {
             ToolError::unavailable("this program provides no network client")
-                .hint("add one with `Gate::builder().service::<dyn Client>(…)`")
+                .hint("add one with `Gate::builder().service::<dyn NetworkClient>(…)`")
         })
     }
 }
@@ -293,10 +299,10 @@ fn check_redirect(grants: &Grants, url: &str) -> Result<(), ToolError> {
         return Ok(());
     }
     grants.check(&access).map_err(|_| {
-        let message = format!("it leads on to {url}, which this call was not granted");
+        let message = format!("it redirects to {url}, which this call was not granted");
         NetworkError::Redirect
             .error(ErrorKind::Denied, message)
-            .hint(format!("call the tool with {url} if that is where you want to go"))
+            .hint(format!("call the tool with {url} to follow the redirect"))
     })
 }
 
@@ -305,8 +311,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_found_behind_its_error() {
-        let error = NetworkError::Refused.error(ErrorKind::Network, "nobody listens at x");
+    fn the_cause_of_an_error_is_found() {
+        let error = NetworkError::Refused.error(ErrorKind::Network, "connection refused by x");
         assert_eq!(NetworkError::of(&error), Some(NetworkError::Refused));
         assert_eq!(NetworkError::of(&ToolError::input("x")), None);
     }

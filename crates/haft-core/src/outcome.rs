@@ -6,53 +6,53 @@ use serde_json::{Map, Value};
 
 use crate::{Attachment, ErrorKind, ToolError, visible::visible};
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// The canonical name of the tool, or the name that was asked for when there is no such tool.
+    /// The canonical name of the tool, or the requested name if there is no such tool.
     pub tool: String,
-    /// A few words for lists and headers.
+    /// A short title for lists and headers.
     pub title: String,
-    /// What the model reads; on failure the message and the next step.
+    /// The text for the model; on failure the message and the next step.
     pub content: String,
-    /// What a person reads, when that differs.
+    /// The text for people, if it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<String>,
-    /// The typed output, in the form of the tool's output schema.
+    /// The typed output, matching the tool's output schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// FileMetadata about the call for programs.
+    /// Data about the call for programs.
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// Files that go along.
+    /// Attached files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
-    /// What the gate mended in the arguments before the call ran.
+    /// The repairs that the gate made to the arguments before the call ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<String>,
-    /// Where the whole text is kept when `content` was cut.
+    /// The id of the full text if `content` was truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_id: Option<String>,
-    /// Set when the call failed.
+    /// The error, if the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<OutcomeError>,
-    /// How long the call took, waiting for approval included.
+    /// Duration of the call in milliseconds, including the wait for approval.
     pub ms: u64,
 }
 
-/// Why a call failed.
+/// The error of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutcomeError {
-    /// The stable class.
+    /// The kind of the error.
     pub kind: ErrorKind,
-    /// What went wrong, naming the thing.
+    /// The message, which names the thing.
     pub message: String,
-    /// What to do next.
+    /// The next step.
     pub hint: String,
 }
 
 impl Outcome {
-    /// The outcome of a call that failed before anything ran.
+    /// The outcome of a call that failed before it ran.
     pub fn failed(tool: &str, error: &ToolError) -> Self {
         Self {
             tool: tool.to_owned(),
@@ -69,14 +69,14 @@ impl Outcome {
         }
     }
 
-    /// What there is of a failed call's result, without the words of the error.
+    /// The partial result of a failed call, without the text of the error.
     pub fn partial(&self) -> Option<&str> {
         let words = self.error.as_ref()?.words();
         let partial = self.content.strip_suffix(&words).unwrap_or(&self.content);
         Some(partial.trim_end_matches('\n')).filter(|partial| !partial.is_empty())
     }
 
-    /// Whether the call worked.
+    /// Returns true if the call succeeded.
     pub fn is_ok(&self) -> bool {
         self.error.is_none()
     }
@@ -103,10 +103,11 @@ impl From<&ToolError> for OutcomeError {
     }
 }
 
-/// What the model reads when a call failed: what there is of the result, then what went wrong and what to do.
+/// The text for the model when a call failed: the partial result, then the message and the next
+/// step.
 pub(crate) fn content_of_failure(partial: String, error: &ToolError) -> String {
-    let told = OutcomeError::from(error).words();
-    if partial.is_empty() { told } else { format!("{partial}\n\n{told}") }
+    let failure = OutcomeError::from(error).words();
+    if partial.is_empty() { failure } else { format!("{partial}\n\n{failure}") }
 }
 
 #[cfg(test)]
@@ -114,10 +115,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_result_stands_before_the_words_of_the_error() {
-        let error = ToolError::failed("it broke").hint("mend it");
+    fn a_partial_result_precedes_the_text_of_the_error() {
+        let error = ToolError::failed("it broke").hint("fix it");
         let mut outcome = Outcome::failed("grep", &error);
-        assert_eq!(outcome.content, "error (tool_failed): it broke\nnext: mend it");
+        assert_eq!(outcome.content, "error (tool_failed): it broke\nnext: fix it");
         assert_eq!(outcome.partial(), None);
         outcome.content = content_of_failure("a:1: x".to_owned(), &error);
         assert_eq!(outcome.partial(), Some("a:1: x"));

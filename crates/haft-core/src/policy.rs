@@ -1,6 +1,6 @@
-//! The one function that says whether a call may run: layers of rules, modes, profiles and secret paths in, a
-//! decision with its reason and the smallest change that would alter it out. Pure; the gate asks it, and so does
-//! every capability when it opens something.
+//! Decides whether a call may run. The input is layers of rules, modes, profiles and secret paths;
+//! the output is a decision with its reason and the smallest change that would alter it. Pure. The
+//! gate calls it for every call, and capabilities call it when they open something.
 
 mod access_decisions;
 mod findings;
@@ -27,36 +27,37 @@ pub use self::{
 };
 use crate::{Access, Effect, access::is_inside};
 
-/// Whose words a layer holds, in the order they are heard.
+/// The kind of a layer, in order of evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
-    /// The machine's owner. Nothing below loosens it.
+    /// The machine's owner. No other layer can loosen it.
     Admin,
-    /// What haft comes with.
+    /// The defaults of haft.
     BuiltIn,
-    /// The person's own file.
+    /// The user's own file.
     User,
-    /// The workspace's file: it came with the code, so it may only narrow unless the person trusts it.
+    /// The workspace's file. It comes with the code, so it may only restrict unless the user trusts
+    /// it.
     Project,
-    /// What the person said for this session, on the command line or in a client.
+    /// The user's choices for this session, on the command line or in a client.
     Session,
 }
 
-/// One file of rules, read.
+/// One parsed file of rules.
 #[derive(Clone, Debug)]
 pub struct Layer {
-    /// Whose it is.
+    /// The kind of the layer.
     pub kind: LayerKind,
-    /// Where it is written, for advice on what to change.
+    /// The path of the file, for hints on what to change.
     pub file: Arc<str>,
-    /// The mode it asks for.
+    /// The mode that the file sets.
     pub mode: Option<Mode>,
-    /// Rules for everybody.
+    /// Rules for all callers.
     pub rules: Vec<Rule>,
     /// Rules for single agents.
     pub agents: Vec<AgentRules>,
-    /// For a project: the person said its `allow` rules count.
+    /// For a project: true if the user decided that its `allow` rules count.
     pub trusted: bool,
 }
 
@@ -86,12 +87,12 @@ impl Layer {
         }
     }
 
-    /// Whether an `allow` written here lets something run that would be asked for otherwise.
+    /// Returns true if an `allow` rule in this layer can replace an approval.
     pub fn may_grant(&self) -> bool {
         self.kind != LayerKind::Project || self.trusted
     }
 
-    /// Whether a rule that is written here is heard at all.
+    /// Returns true if a rule in this layer has any effect.
     pub fn is_active(&self, rule: &Rule) -> bool {
         rule.action != Action::Allow || self.may_grant()
     }
@@ -102,16 +103,16 @@ impl Layer {
     }
 }
 
-/// What a layer says of one agent.
+/// The rules of a layer for one agent.
 #[derive(Clone, Debug)]
 pub struct AgentRules {
     /// The agent's name.
     pub agent: String,
-    /// The most it may do unasked.
+    /// The maximum mode of the agent.
     pub mode: Option<Mode>,
-    /// The tools it has.
+    /// The profile with the agent's tools.
     pub profile: Option<String>,
-    /// Rules for it, besides those for everybody.
+    /// Rules for the agent, in addition to those for all callers.
     pub rules: Vec<Rule>,
 }
 
@@ -120,11 +121,11 @@ pub struct AgentRules {
 pub struct PolicyQuery<'a> {
     /// The canonical name of the tool.
     pub tool: &'a str,
-    /// How far the tool can reach.
+    /// The maximum effect of the tool.
     pub effect: Effect,
-    /// What the call would touch.
+    /// The accesses of the call.
     pub accesses: &'a [Access],
-    /// Who calls: the chain of agents, outermost first; empty when a person calls.
+    /// The chain of calling agents, outermost first; empty when a person calls.
     pub agents: &'a [String],
     /// The profile the surface was started with.
     pub profile: Option<&'a str>,
@@ -132,21 +133,21 @@ pub struct PolicyQuery<'a> {
     pub saved: &'a [Rule],
 }
 
-/// What policy says, and why.
+/// A policy decision and its reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// Run, ask, or refuse.
+    /// Allow, ask, or deny.
     pub action: Action,
-    /// Why.
+    /// The reason for the action.
     pub reason: Reason,
-    /// The smallest change that would make it otherwise, ready to be carried out.
+    /// The smallest change that would alter the decision, ready to be carried out.
     pub change: String,
-    /// Of which agent it is said, when an agent calls.
+    /// The agent that the decision applies to, when an agent calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
 }
 
-/// What a decision rests on.
+/// The reason for a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -157,23 +158,24 @@ pub enum Reason {
     Secret {
         /// The glob that makes it secret.
         glob: String,
-        /// Where that is written.
+        /// The place where the glob is written.
         source: Source,
-        /// What was to be touched.
+        /// The access to the secret path.
         access: Access,
     },
-    /// No rule speaks; the mode decides.
+    /// No rule applies, so the mode decides.
     Mode {
-        /// The mode in force.
+        /// The effective mode.
         mode: Mode,
-        /// The access it would not wave through; none when it allows, or when the call touches nothing.
+        /// The access that needs approval; `None` if the mode allows the call or the call touches
+        /// nothing.
         access: Option<Access>,
     },
     /// The tool is not in the profile.
     Profile {
-        /// Its name.
+        /// The name of the profile.
         name: String,
-        /// Where it is defined; none when there is no such profile.
+        /// The place where it is defined; `None` if there is no such profile.
         source: Option<Source>,
     },
 }
@@ -186,61 +188,61 @@ impl fmt::Display for Reason {
                 write!(f, "{access}: `{glob}` is a secret path ({source})")
             }
             Self::Mode { mode, access: Some(access) } => {
-                write!(f, "mode `{mode}` asks before: {access}")
+                write!(f, "mode `{mode}`: {access}")
             }
             Self::Mode { mode: Mode::None, access: None } => {
-                f.write_str("mode `none` asks before everything")
+                f.write_str("mode `none` requires approval for every call")
             }
             Self::Mode { mode, access: None } => write!(f, "mode `{mode}`"),
             Self::Profile { name, source: Some(source) } => {
-                write!(f, "it is not in profile `{name}` ({source})")
+                write!(f, "not in profile `{name}` ({source})")
             }
-            Self::Profile { name, source: None } => write!(f, "there is no profile `{name}`"),
+            Self::Profile { name, source: None } => write!(f, "unknown profile `{name}`"),
         }
     }
 }
 
-/// How much runs unasked where no rule speaks, and whose word that is.
+/// The effective mode and its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EffectiveMode {
     /// The mode.
     pub mode: Mode,
-    /// Where it is said.
+    /// The place where it is set.
     pub by: Source,
-    /// What was asked for before somebody lowered it; the mode itself when nobody did.
+    /// The mode that was set before another layer lowered it; otherwise the same mode.
     pub asked: Mode,
 }
 
-/// Everything that is written about who may do what.
+/// All rules, modes, profiles and secret paths.
 #[derive(Clone, Debug)]
 pub struct Policy {
     layers: Vec<Layer>,
     /// Named sets of tools.
     pub profiles: Profiles,
-    /// Paths that stay closed.
+    /// Paths that no tool may open.
     pub secret_paths: SecretPaths,
-    /// Whether commands run in a sandbox that was tried and works.
+    /// Whether commands run in a working sandbox.
     pub sandbox: SandboxCheck,
-    /// Where the directories that tools work in lie. The gate fills in the workspace.
+    /// The directories that tools work in. The gate fills in the workspace.
     pub roots: WorkspaceRoots,
 }
 
-/// Finds out whether commands run in a sandbox that works. Trying takes longer than most calls, so nobody asks before a
-/// command is to be judged.
+/// Checks whether commands run in a working sandbox. The check takes longer than most calls, so it
+/// runs only when a command is judged.
 #[derive(Clone)]
 pub struct SandboxCheck {
     works: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// A person has switched it off, and relies on how commands are read.
+    /// True if the user switched the sandbox off and relies on how commands are parsed.
     is_off: bool,
 }
 
 impl SandboxCheck {
-    /// Asks this, each time; it should remember what it found.
+    /// Calls `works` each time; it should cache its result.
     pub fn new(works: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { works: Arc::new(works), is_off: false }
     }
 
-    /// There is none because a person said so: how commands are read decides.
+    /// No sandbox, by the user's choice: the parsed commands decide.
     pub fn switched_off() -> Self {
         Self { works: Arc::new(|| false), is_off: true }
     }
@@ -249,14 +251,15 @@ impl SandboxCheck {
         (self.works)()
     }
 
-    /// Whether commands were meant to run in a sandbox and none works: then every command is asked about.
+    /// Returns true if commands were meant to run in a sandbox and none works. Every command then
+    /// needs approval.
     pub(crate) fn is_missing(&self) -> bool {
         !self.is_off && !self.works()
     }
 }
 
 impl Default for SandboxCheck {
-    /// There is none.
+    /// No sandbox.
     fn default() -> Self {
         Self::new(|| false)
     }
@@ -275,7 +278,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The built-in layer with the given ones around it.
+    /// Combines the given layers with the built-in one.
     pub fn new(layers: impl IntoIterator<Item = Layer>) -> Self {
         let mut layers: Vec<Layer> = layers.into_iter().chain([built_in_layer()]).collect();
         layers.sort_by_key(|layer| layer.kind as u8);
@@ -288,41 +291,42 @@ impl Policy {
         }
     }
 
-    /// Says what becomes of a call. Deny beats ask beats allow, whoever wrote it; where no rule speaks the mode does.
-    /// In a chain of agents each one is heard and the strictest answer counts: a sub-agent has its parent's rights
-    /// AND its own.
-    pub fn decide(&self, question: &PolicyQuery<'_>) -> Decision {
-        self.decide_by(question, by(question))
+    /// Decides about a call. Deny beats ask beats allow, whichever layer has the rule. If no rule
+    /// applies, the mode decides. In a chain of agents the strictest decision counts: a sub-agent
+    /// has its parent's rights AND its own.
+    pub fn decide(&self, query: &PolicyQuery<'_>) -> Decision {
+        self.decide_by(query, by(query))
     }
 
-    /// The same where it is known who opens what is named: of one access that cannot be told.
-    fn decide_by(&self, question: &PolicyQuery<'_>, by: Actor) -> Decision {
-        let voices = question.agents.iter().map(|agent| self.decide_for(question, Some(agent), by));
-        let strictest = voices.reduce(|a, b| if b.action > a.action { b } else { a });
-        strictest.unwrap_or_else(|| self.decide_for(question, None, by))
+    /// The same for a known actor, because a single access does not tell whether a tool or a
+    /// command opens it.
+    fn decide_by(&self, query: &PolicyQuery<'_>, by: Actor) -> Decision {
+        let decisions = query.agents.iter().map(|agent| self.decide_for(query, Some(agent), by));
+        let strictest = decisions.reduce(|a, b| if b.action > a.action { b } else { a });
+        strictest.unwrap_or_else(|| self.decide_for(query, None, by))
     }
 
-    fn decide_for(&self, question: &PolicyQuery<'_>, agent: Option<&str>, by: Actor) -> Decision {
+    fn decide_for(&self, query: &PolicyQuery<'_>, agent: Option<&str>, by: Actor) -> Decision {
         let found = self
-            .outside_profile(question, agent)
-            .or_else(|| self.secret(question))
-            .or_else(|| self.rule_that_says(Action::Deny, question, agent))
-            .or_else(|| self.rule_that_says(Action::Ask, question, agent))
-            .or_else(|| self.rule_that_may_say(question, agent));
-        let (action, reason) = found.unwrap_or_else(|| self.allow_or_mode(question, agent, by));
-        let change = self.smallest_change(action, &reason, question, (agent, by));
+            .outside_profile(query, agent)
+            .or_else(|| self.secret(query))
+            .or_else(|| self.rule_with_action(Action::Deny, query, agent))
+            .or_else(|| self.rule_with_action(Action::Ask, query, agent))
+            .or_else(|| self.rule_that_may_match(query, agent));
+        let (action, reason) = found.unwrap_or_else(|| self.allow_or_mode(query, agent, by));
+        let change = self.smallest_change(action, &reason, query, (agent, by));
         Decision { action, reason, change, agent: agent.map(str::to_owned) }
     }
 
     fn outside_profile(
         &self,
-        question: &PolicyQuery<'_>,
+        query: &PolicyQuery<'_>,
         agent: Option<&str>,
     ) -> Option<(Action, Reason)> {
-        let names = question.profile.into_iter().chain(self.profiles_of(agent));
+        let names = query.profile.into_iter().chain(self.profiles_of(agent));
         names.into_iter().find_map(|name| {
             let source = match self.profiles.get(name) {
-                Ok(profile) if profile.includes(question.tool) => return None,
+                Ok(profile) if profile.includes(query.tool) => return None,
                 Ok(profile) => Some(profile.source.clone()),
                 Err(_) => None,
             };
@@ -339,8 +343,8 @@ impl Policy {
         all.filter(move |rules| Some(rules.agent.as_str()) == agent)
     }
 
-    fn secret(&self, question: &PolicyQuery<'_>) -> Option<(Action, Reason)> {
-        question.accesses.iter().find_map(|access| {
+    fn secret(&self, query: &PolicyQuery<'_>) -> Option<(Action, Reason)> {
+        query.accesses.iter().find_map(|access| {
             let secret = self.secret_at(access)?;
             let (glob, source) = (secret.glob.clone(), secret.source.clone());
             Some((Action::Deny, Reason::Secret { glob, source, access: access.clone() }))
@@ -354,66 +358,64 @@ impl Policy {
         }
     }
 
-    fn rule_that_says(
+    fn rule_with_action(
         &self,
         action: Action,
-        question: &PolicyQuery<'_>,
+        query: &PolicyQuery<'_>,
         agent: Option<&str>,
     ) -> Option<(Action, Reason)> {
         let rules = self.layers.iter().flat_map(|layer| layer.rules_for(agent));
         let mut rules = rules.filter(|rule| rule.action == action);
         let rule = rules.find(|rule| {
-            rule.names_tool(question.tool)
-                || question
-                    .accesses
-                    .iter()
-                    .any(|access| rule.touches(question.tool, access, &self.roots))
+            rule.names_tool(query.tool)
+                || query.accesses.iter().any(|access| rule.touches(query.tool, access, &self.roots))
         })?;
         Some((action, Reason::Rule(rule.clone())))
     }
 
-    /// A rule that denies or asks for commands, when the words of one cannot be seen: a person looks whether it is meant.
-    fn rule_that_may_say(
+    /// Finds a rule that denies or asks for commands and may match a command whose words are not
+    /// all known. An approver then checks whether it does.
+    fn rule_that_may_match(
         &self,
-        question: &PolicyQuery<'_>,
+        query: &PolicyQuery<'_>,
         agent: Option<&str>,
     ) -> Option<(Action, Reason)> {
         let mut rules = self.layers.iter().flat_map(|layer| layer.rules_for(agent));
-        let rule = rules.find(|rule| {
-            question.accesses.iter().any(|access| rule.may_meet(question.tool, access))
-        })?;
+        let rule = rules
+            .find(|rule| query.accesses.iter().any(|access| rule.may_match(query.tool, access)))?;
         Some((Action::Ask, Reason::Rule(rule.clone())))
     }
 
-    /// No rule asks or denies: the call runs if each of its accesses is allowed by a rule or waved through by the mode.
+    /// No rule asks or denies: the call runs if each of its accesses is allowed by a rule or by the
+    /// mode.
     fn allow_or_mode(
         &self,
-        question: &PolicyQuery<'_>,
+        query: &PolicyQuery<'_>,
         agent: Option<&str>,
         by: Actor,
     ) -> (Action, Reason) {
         let granting = self.layers.iter().filter(|layer| layer.may_grant());
         let written = granting.flat_map(|layer| layer.rules_for(agent));
         let allows: Vec<&Rule> =
-            written.chain(question.saved).filter(|rule| rule.action == Action::Allow).collect();
-        // A rule for the whole tool speaks of everything but secrets, which are looked at one by one.
-        let gives_secrets = question.accesses.iter().any(is_secret);
-        let whole = allows.iter().find(|rule| rule.names_tool(question.tool));
+            written.chain(query.saved).filter(|rule| rule.action == Action::Allow).collect();
+        // A rule for the whole tool covers everything but secrets, which are judged one by one.
+        let gives_secrets = query.accesses.iter().any(is_secret);
+        let whole = allows.iter().find(|rule| rule.names_tool(query.tool));
         if let Some(rule) = whole.filter(|_| !gives_secrets) {
             return (Action::Allow, Reason::Rule((*rule).clone()));
         }
         let mode = self.mode_for(agent);
-        if question.accesses.is_empty() {
-            let action = mode.verdict_on_nothing(question.effect);
+        if query.accesses.is_empty() {
+            let action = mode.action_without_access(query.effect);
             return (action, Reason::Mode { mode, access: None });
         }
         let mut last_rule = None;
-        for access in question.accesses {
+        for access in query.accesses {
             if let Some(rule) =
-                allows.iter().find(|rule| rule.touches(question.tool, access, &self.roots))
+                allows.iter().find(|rule| rule.touches(query.tool, access, &self.roots))
             {
                 last_rule = Some(*rule);
-            } else if mode.verdict(access, question.effect, &self.sandbox, by) == Action::Ask {
+            } else if mode.action_for(access, query.effect, &self.sandbox, by) == Action::Ask {
                 return (Action::Ask, Reason::Mode { mode, access: Some(access.clone()) });
             }
         }
@@ -423,12 +425,13 @@ impl Policy {
         }
     }
 
-    /// The mode a person asked for, by command line or file, lowered by whoever may only narrow.
+    /// The mode that the user set, by command line or file, lowered by layers that may only
+    /// restrict.
     pub fn mode_for(&self, agent: Option<&str>) -> Mode {
         self.mode_and_file(agent).0
     }
 
-    /// The same, with whose word it is.
+    /// The same, with its source.
     pub fn effective_mode(&self, agent: Option<&str>) -> EffectiveMode {
         let (mode, file, asked) = self.mode_and_file(agent);
         let by = match file {
@@ -438,7 +441,8 @@ impl Policy {
         EffectiveMode { mode, by, asked }
     }
 
-    /// The mode, the file that says so unless it is built in, and the mode that was asked for.
+    /// Returns the mode, the file that sets it (none if built in), and the mode before it was
+    /// lowered.
     fn mode_and_file(&self, agent: Option<&str>) -> (Mode, Option<&Arc<str>>, Mode) {
         let of = |kind: LayerKind| {
             let layers = self.layers.iter().filter(move |layer| layer.kind == kind);
@@ -462,7 +466,7 @@ impl Policy {
         (least, by, asked)
     }
 
-    /// The same policy with one rule more, as if it were said for this session.
+    /// Returns this policy with one more rule, as if it were set for this session.
     #[must_use]
     pub fn with_rule(&self, rule: Rule) -> Self {
         let mut with = self.clone();
@@ -472,35 +476,38 @@ impl Policy {
         with
     }
 
-    /// All layers, in the order they are heard.
+    /// All layers, in order of evaluation.
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// Whether something may be opened while a call runs. The gate judged what the tool named; a directory's content
-    /// is judged here, path by path, where nobody can be asked any more: what would be asked for stays closed unless
-    /// the same rule was already answered for an access that was granted.
-    pub fn check_open(&self, question: &PolicyQuery<'_>, granted: &[Access]) -> Result<(), Reason> {
-        if question.agents.is_empty() {
-            return self.check_open_for(question, None, granted);
+    /// Checks whether a path may be opened while a call runs. The gate judged the paths that the
+    /// tool named; a directory's content is judged here, path by path. Approval is not possible at
+    /// this point, so a path that a rule asks for is refused, unless the same rule matched an
+    /// access that was granted.
+    pub fn check_open(&self, query: &PolicyQuery<'_>, granted: &[Access]) -> Result<(), Reason> {
+        if query.agents.is_empty() {
+            return self.check_open_for(query, None, granted);
         }
-        let mut voices = question.agents.iter();
-        voices.try_for_each(|agent| self.check_open_for(question, Some(agent), granted))
+        let mut agents = query.agents.iter();
+        agents.try_for_each(|agent| self.check_open_for(query, Some(agent), granted))
     }
 
-    /// Whether some rule may close a path that this tool reads or writes, by the kind of the access.
+    /// Returns true if some rule may deny a path that this tool reads or writes, by the kind of the
+    /// access.
     pub(crate) fn has_path_rules(&self, tool: &str, agents: &[String], access: &Access) -> bool {
-        let voices = || agents.iter().map(|agent| Some(agent.as_str())).chain([None]);
+        let callers = || agents.iter().map(|agent| Some(agent.as_str())).chain([None]);
         let rules = self
             .layers
             .iter()
-            .flat_map(|layer| voices().flat_map(move |agent| layer.rules_for(agent)));
+            .flat_map(|layer| callers().flat_map(move |agent| layer.rules_for(agent)));
         let mut closing = rules.filter(|rule| rule.action != Action::Allow);
         closing.any(|rule| rule.names_tool(tool) || rule.may_touch(tool, access))
     }
 
-    /// Whether a path is secret, closed to commands by a rule that denies or asks, or outside of the workspace where the
-    /// mode asks before that: what a command names in the workspace may lead there by a link.
+    /// Returns true if a path is secret, closed to commands by a rule that denies or asks, or
+    /// outside the workspace where the mode asks before that: a link in the workspace may lead
+    /// there.
     pub(crate) fn closes(&self, path: &Path, is_write: bool) -> bool {
         let path = path.to_owned();
         let access = if is_write { Access::Write(path) } else { Access::Read(path) };
@@ -513,7 +520,8 @@ impl Policy {
             || self.asks_outside(&access)
     }
 
-    /// Whether some agent, or who is none, is asked before a path outside of the workspace, and no rule allows it.
+    /// Returns true if some agent, or a person, needs approval for a path outside the workspace,
+    /// and no rule allows it.
     fn asks_outside(&self, access: &Access) -> bool {
         let (Access::Read(path) | Access::Write(path)) = access else { return false };
         let agents = self.layers.iter().flat_map(|layer| &layer.agents);
@@ -528,27 +536,25 @@ impl Policy {
         !allows.any(|rule| rule.touches("bash", access, &self.roots))
     }
 
-    /// Whether a resolved path is secret.
+    /// Returns true if a resolved path is secret.
     pub(crate) fn is_secret(&self, path: &Path) -> bool {
         self.secret_paths.find(path, &self.roots).is_some()
     }
 
     fn check_open_for(
         &self,
-        question: &PolicyQuery<'_>,
+        query: &PolicyQuery<'_>,
         agent: Option<&str>,
         granted: &[Access],
     ) -> Result<(), Reason> {
-        let closed = self.secret(question).or_else(|| {
-            self.rule_that_says(Action::Deny, question, agent)
-                .or_else(|| self.rule_that_says(Action::Ask, question, agent))
+        let closed = self.secret(query).or_else(|| {
+            self.rule_with_action(Action::Deny, query, agent)
+                .or_else(|| self.rule_with_action(Action::Ask, query, agent))
         });
         match closed {
             None => Ok(()),
             Some((Action::Ask, Reason::Rule(rule)))
-                if granted
-                    .iter()
-                    .any(|access| rule.touches(question.tool, access, &self.roots)) =>
+                if granted.iter().any(|access| rule.touches(query.tool, access, &self.roots)) =>
             {
                 Ok(())
             }
@@ -556,14 +562,15 @@ impl Policy {
         }
     }
 
-    /// Whether an agent is shown this tool at all: not outside its profile and not denied as a whole.
+    /// Returns true if an agent may see this tool: it is in the agent's profile and not denied as a
+    /// whole.
     pub fn is_visible(&self, tool: &str, agents: &[String], profile: Option<&str>) -> bool {
-        let question =
+        let query =
             PolicyQuery { tool, effect: Effect::Read, accesses: &[], agents, profile, saved: &[] };
-        self.decide(&question).action != Action::Deny
+        self.decide(&query).action != Action::Deny
     }
 
-    /// What is written but does nothing: rules for tools that do not exist, and grants nobody trusted.
+    /// Rules without effect: rules for unknown tools, and `allow` rules of an untrusted project.
     pub fn warnings(&self, tools: &[String]) -> Vec<String> {
         let names = tools.iter().map(String::as_str);
         let mut warnings = Vec::new();
@@ -575,7 +582,7 @@ impl Policy {
                 }
                 if !layer.is_active(rule) {
                     warnings.push(format!(
-                        "{}: `{}` is not in force: a project may only narrow until you trust it; \
+                        "{}: `{}` has no effect: a project may only restrict until you trust it; \
                          add its folder to `trust` in your own config to change that",
                         rule.source, rule.text
                     ));
@@ -589,7 +596,7 @@ impl Policy {
         &self,
         action: Action,
         reason: &Reason,
-        question: &PolicyQuery<'_>,
+        query: &PolicyQuery<'_>,
         (agent, by): (Option<&str>, Actor),
     ) -> String {
         let own_file = self.file_of(LayerKind::User);
@@ -598,8 +605,8 @@ impl Policy {
                 format!("remove `{}` from `allow` ({})", rule.text, rule.source)
             }
             (Action::Allow, _) => {
-                // By hand: nearly every call comes here.
-                ["add `ask = [\"", question.tool, "\"]` to ", own_file].concat()
+                // Without `format!`: nearly every call reaches this line.
+                ["add `ask = [\"", query.tool, "\"]` to ", own_file].concat()
             }
             (_, Reason::Rule(rule)) => {
                 format!("remove or narrow `{}` in `{}` ({})", rule.text, rule.action, rule.source)
@@ -608,7 +615,7 @@ impl Policy {
                 format!("add `{}` to `secrets.except` in {own_file}", path_text(access))
             }
             (_, Reason::Profile { name, source: Some(source) }) => {
-                format!("add `{}` to profile `{name}` ({source})", question.tool)
+                format!("add `{}` to profile `{name}` ({source})", query.tool)
             }
             (_, Reason::Profile { source: None, .. }) => {
                 let known: Vec<&str> = self.profiles.names().collect();
@@ -617,33 +624,33 @@ impl Policy {
             (_, Reason::Mode { access: Some(access), .. })
                 if let Some(name) = secret_name(access) =>
             {
-                let rule = suggestions(question.tool, access).into_iter().next();
+                let rule = suggestions(query.tool, access).into_iter().next();
                 let rule = rule.unwrap_or_else(|| format!("secret({name})"));
                 format!("add `allow = [{rule:?}]` to {own_file}")
             }
             (_, Reason::Mode { access, .. }) => {
-                let mode = self.least_mode(question, agent, by);
+                let mode = self.least_mode(query, agent, by);
                 let rule = match access {
-                    Some(access) => suggestions(question.tool, access).into_iter().next(),
-                    None => Some(question.tool.to_owned()),
+                    Some(access) => suggestions(query.tool, access).into_iter().next(),
+                    None => Some(query.tool.to_owned()),
                 };
                 match rule {
                     Some(rule) => {
                         format!("add `allow = [{rule:?}]` to {own_file}, or use `--approve {mode}`")
                     }
-                    // What cannot be known is no matter for a rule.
+                    // An access that is not known cannot be named in a rule.
                     None => format!("use `--approve {mode}`"),
                 }
             }
         }
     }
 
-    fn least_mode(&self, question: &PolicyQuery<'_>, agent: Option<&str>, by: Actor) -> Mode {
+    fn least_mode(&self, query: &PolicyQuery<'_>, agent: Option<&str>, by: Actor) -> Mode {
         let runs = |mode: &&Mode| {
             let allows =
-                |access| mode.verdict(access, question.effect, &self.sandbox, by) == Action::Allow;
-            mode.verdict_on_nothing(Effect::Read) == Action::Allow
-                && question.accesses.iter().filter(|access| !is_secret(access)).all(allows)
+                |access| mode.action_for(access, query.effect, &self.sandbox, by) == Action::Allow;
+            mode.action_without_access(Effect::Read) == Action::Allow
+                && query.accesses.iter().filter(|access| !is_secret(access)).all(allows)
                 && **mode > self.mode_for(agent)
         };
         Mode::ALL.iter().find(runs).copied().unwrap_or(Mode::All)
@@ -668,13 +675,14 @@ fn secret_name(access: &Access) -> Option<&str> {
     }
 }
 
-/// Whether it is commands that open what is named.
-fn by(question: &PolicyQuery<'_>) -> Actor {
+/// Returns the actor that opens the accesses: commands or the tool itself.
+fn by(query: &PolicyQuery<'_>) -> Actor {
     let is_command = |access: &Access| matches!(access, Access::Command(_));
-    if question.accesses.iter().any(is_command) { Actor::Command } else { Actor::Tool }
+    if query.accesses.iter().any(is_command) { Actor::Command } else { Actor::Tool }
 }
 
-/// haft's own files and git's are how a workspace tells programs what to do; changing them is worth a question.
+/// haft's own files and git's control how programs behave in a workspace, so changing them needs
+/// approval.
 fn built_in_layer() -> Layer {
     const ASK: &[&str] = &["write(.haft/**)", "write(**/.git/**)"];
     let mut layer = Layer::new(LayerKind::BuiltIn, "built-in");

@@ -1,5 +1,5 @@
-//! Orders calls that would change the same path. First come, first served; all paths of a call are taken at once, so
-//! there is no order in which two calls could wait for each other.
+//! Orders calls that change the same path: first come, first served. A call takes all its paths at
+//! once, so two calls cannot wait for each other.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::access::is_below;
 
-/// The queue of all calls that are changing something, or wait to.
+/// The queue of all calls that change paths or wait to.
 #[derive(Clone, Default)]
 pub(crate) struct PathQueue(Arc<Inner>);
 
@@ -21,7 +21,7 @@ struct Inner {
 
 #[derive(Default)]
 struct QueueEntry {
-    /// In order of arrival; who holds its paths and who waits is the same list.
+    /// In order of arrival; holders and waiters are in the same list.
     tickets: Vec<Arc<Ticket>>,
     next_number: u64,
 }
@@ -32,15 +32,15 @@ struct Ticket {
     paths: Vec<PathBuf>,
 }
 
-/// A place in the queue; leaving it lets the next one in.
+/// A position in the queue; dropping it lets the next call in.
 pub(crate) struct QueuePosition {
     queue: PathQueue,
     ticket: Arc<Ticket>,
 }
 
 impl PathQueue {
-    /// Waits until nobody who came earlier changes any of these paths, what lies below or above them included.
-    /// The calls that this one is made in do not count: they wait for it.
+    /// Waits until no earlier call changes any of these paths, or a path below or above them. The
+    /// calls that contain this one do not count: they wait for it.
     pub(crate) async fn enter(
         &self,
         call: &Arc<str>,
@@ -51,7 +51,8 @@ impl PathQueue {
         loop {
             let left = self.0.left.notified();
             tokio::pin!(left);
-            // Registered before looking, so that a leave between the look and the wait is not missed.
+            // Registered before checking, so that a drop between the check and the wait is not
+            // missed.
             left.as_mut().enable();
             if place.is_first(ancestors) {
                 return place;
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_waiting_leaves_the_line() {
+    async fn a_cancelled_waiter_leaves_the_queue() {
         let queue = PathQueue::default();
         let first = queue.enter(&id("1"), &[], paths(&["a"])).await;
         let (two, three) = (id("2"), id("3"));

@@ -1,9 +1,9 @@
-//! Redaction: known secrets, and tokens that look like secrets, never reach model, log or ledger.
-//! Deliberately not here: where secrets come from, and whether a text may be shown at all.
+//! Redaction: known secrets, and tokens that look like secrets, never reach the model, a log or the
+//! ledger. Deliberately not here: where secrets come from, and whether a text may be shown at all.
 
-mod chance;
 mod known;
-mod shapes;
+mod patterns;
+mod randomness;
 
 use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 
@@ -11,68 +11,70 @@ use parking_lot::RwLock;
 
 use serde_json::{Map, Value};
 
-use self::known::Known;
+use self::known::KnownSecrets;
 use crate::vault::{MIN_SECRET_CHARS, Vault};
 
-/// Replaces secrets in text by markers that say which secret stood there.
+/// Replaces secrets in texts by markers that name the secret.
 ///
-/// - `[secret:NAME]` for a known value, also in base64, in hexadecimal, percent-encoded or as JSON escapes it.
-/// - `[redacted:KIND]` for what has the shape of a key, and for a random-looking value that is
-///   assigned to a name such as `password`.
+/// - `[secret:NAME]` for a known value, also in base64, in hexadecimal, percent-encoded or as JSON
+///   escapes it. `[redacted:KIND]` for a value in the format of a key, and for a random-looking
+///   value that is assigned to a name such as `password`.
 ///
-/// A redactor that is in doubt leaves the text alone, because a model edits what it reads and a
-/// marker in the wrong place would be written back into a file. Redacting twice changes nothing.
+/// When in doubt, the redactor leaves the text alone: a model edits what it reads, so a wrong
+/// marker would be written back into a file. Redacting twice changes nothing.
 ///
 /// Cloning is cheap, and so is construction: the search tables are built on first use.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    known: Arc<Known>,
-    watched: Option<Arc<Watched>>,
+    known: Arc<KnownSecrets>,
+    vault_secrets: Option<Arc<VaultSecrets>>,
 }
 
-/// Secrets that come to be known while the program runs.
-struct Watched {
+/// Secrets of a vault, which become known while the program runs.
+struct VaultSecrets {
     vault: Arc<dyn Vault>,
-    /// What was known at this version of the vault.
-    seen: RwLock<(u64, Arc<Known>)>,
+    /// The secrets known at this version of the vault.
+    seen: RwLock<(u64, Arc<KnownSecrets>)>,
 }
 
 impl Redactor {
-    /// A redactor for these `(name, value)` pairs and for all shapes.
+    /// Creates a redactor for these `(name, value)` pairs and for all token patterns.
     ///
-    /// Values shorter than six characters are ignored: they would shred ordinary text. White space
-    /// around a value does not belong to it.
+    /// Values shorter than six characters are ignored: they would match in ordinary text. White
+    /// space around a value does not belong to it.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Self {
         let secrets = secrets
             .into_iter()
-            .filter(|(_, value)| value.trim().chars().count() >= LEAST_KNOWN_CHARS)
+            .filter(|(_, value)| value.trim().chars().count() >= MIN_SECRET_CHARS)
             .collect();
-        Self { known: Arc::new(Known::new(secrets)), watched: None }
+        Self { known: Arc::new(KnownSecrets::new(secrets)), vault_secrets: None }
     }
 
-    /// The same, and whatever the vault knows whenever a text is redacted. Nothing is asked of it before.
+    /// Also redacts the secrets that the vault knows at the time of each redaction. The vault is
+    /// not asked before that.
     #[must_use]
-    pub fn watching(mut self, vault: Arc<dyn Vault>) -> Self {
+    pub fn with_vault(mut self, vault: Arc<dyn Vault>) -> Self {
         let seen = RwLock::new((0, self.known.clone()));
-        self.watched = Some(Arc::new(Watched { vault, seen }));
+        self.vault_secrets = Some(Arc::new(VaultSecrets { vault, seen }));
         self
     }
 
-    /// For a text that comes in pieces. What may be the beginning of a known secret is held back until it is certain.
-    pub(crate) fn pieces(&self) -> Pieces {
-        Pieces { redactor: self.clone(), held: String::new() }
+    /// Redacts a text that arrives in pieces. Text that may be the beginning of a known secret is
+    /// held back until it is certain.
+    pub(crate) fn stream(&self) -> StreamRedactor {
+        StreamRedactor { redactor: self.clone(), held: String::new() }
     }
 
-    /// The text without its secrets; borrowed if there were none.
+    /// Returns the text without its secrets; borrowed if there are none.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.replace_known(text) {
-            Cow::Borrowed(text) => shapes::replace(text),
-            Cow::Owned(text) => Cow::Owned(shapes::replace(&text).into_owned()),
+            Cow::Borrowed(text) => patterns::replace(text),
+            Cow::Owned(text) => Cow::Owned(patterns::replace(&text).into_owned()),
         }
     }
 
-    /// Redacts all strings inside a value. A member's key counts as the name its string is assigned
-    /// to; the key itself changes only if it contains a known secret. Numbers stay.
+    /// Redacts all strings in a value. A member's key counts as the name that its string is
+    /// assigned to. The key itself changes only if it contains a known secret. Numbers stay.
     pub fn value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -90,7 +92,7 @@ impl Redactor {
         for (key, value) in members.iter_mut() {
             self.value(value);
             if let Value::String(text) = value
-                && let Some(kind) = shapes::assigned_kind(key, text)
+                && let Some(kind) = patterns::assigned_kind(key, text)
             {
                 *text = marker(kind);
             }
@@ -103,14 +105,16 @@ impl Redactor {
     }
 
     fn replace_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        // Most texts of a call are words like `ok`: no secret fits, so the vault need not be asked for them.
+        // Most texts of a call are short words like `ok` that cannot contain a secret, so the vault
+        // is not asked.
         if text.len() < MIN_SECRET_CHARS { Cow::Borrowed(text) } else { self.known().replace(text) }
     }
 
-    /// The secrets that are known now.
-    fn known(&self) -> Arc<Known> {
-        let watched = self.watched.as_ref().and_then(|watched| watched.now(&self.known));
-        watched.unwrap_or_else(|| self.known.clone())
+    /// The secrets known now.
+    fn known(&self) -> Arc<KnownSecrets> {
+        let vault_secrets =
+            self.vault_secrets.as_ref().and_then(|vault_secrets| vault_secrets.now(&self.known));
+        vault_secrets.unwrap_or_else(|| self.known.clone())
     }
 }
 
@@ -121,10 +125,10 @@ impl fmt::Debug for Redactor {
     }
 }
 
-impl Watched {
-    /// What is known now: what was given at first, and what the vault has. None as long as that is nothing: a call shows a
-    /// dozen texts, and threads that touch the same lock for each of them hold each other up.
-    fn now(&self, first: &Known) -> Option<Arc<Known>> {
+impl VaultSecrets {
+    /// The initial secrets and those of the vault; `None` while the vault has none. A call shows a
+    /// dozen texts, and threads that take the same lock for each of them would delay each other.
+    fn now(&self, first: &KnownSecrets) -> Option<Arc<KnownSecrets>> {
         let version = self.vault.version();
         if version == 0 {
             return None;
@@ -135,7 +139,7 @@ impl Watched {
         }
         let known = Arc::new(first.with(self.vault.known()));
         let mut seen = self.seen.write();
-        // Another thread may have been told of more meanwhile.
+        // Another thread may have stored a later version.
         if seen.0 < version {
             *seen = (version, known);
         }
@@ -143,14 +147,14 @@ impl Watched {
     }
 }
 
-/// A text that is redacted while it comes.
-pub(crate) struct Pieces {
+/// Redacts a text that arrives in pieces.
+pub(crate) struct StreamRedactor {
     redactor: Redactor,
     held: String,
 }
 
-impl Pieces {
-    /// What can be shown now that this has come.
+impl StreamRedactor {
+    /// Adds a piece and returns the text that can be shown.
     pub(crate) fn push(&mut self, text: &str) -> String {
         let text = std::mem::take(&mut self.held) + text;
         let (certain, held) = text.split_at(text.len() - self.redactor.known().unfinished(&text));
@@ -158,23 +162,21 @@ impl Pieces {
         self.redactor.text(certain).into_owned()
     }
 
-    /// The rest, when nothing more comes.
+    /// Returns the rest at the end of the text.
     pub(crate) fn finish(&mut self) -> String {
         self.redactor.text(&std::mem::take(&mut self.held)).into_owned()
     }
 }
 
-const LEAST_KNOWN_CHARS: usize = MIN_SECRET_CHARS;
-
 fn marker(kind: &str) -> String {
     format!("[redacted:{kind}]")
 }
 
-/// Copies a text only once something in it is replaced.
+/// Copies a text only when something in it is replaced.
 struct Rewrite<'a> {
     text: &'a str,
     out: String,
-    /// Up to where `text` is in `out` or replaced.
+    /// The end of the part of `text` that is in `out` or replaced.
     done: usize,
 }
 
@@ -206,7 +208,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{known::forms, shapes::SHAPES, *};
+    use super::{known::forms, patterns::KEY_FORMATS, *};
 
     const HEX: &str = "a8f5f167f44f4964e6c998dee827110c";
     const KEY_LINE: &str = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
@@ -261,7 +263,7 @@ mod tests {
         assert_eq!(knowing(&[("LONG", &long)]).text(&lines.join("\n")), "[secret:LONG]");
     }
 
-    /// Keeps what it is given, from then on.
+    /// A vault that remembers every value it is given.
     #[derive(Debug, Default)]
     struct Growing(parking_lot::Mutex<Vec<(String, String)>>);
 
@@ -286,9 +288,9 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_to_be_known_is_taken_out_from_then_on() {
+    fn new_secrets_of_the_vault_are_redacted_from_then_on() {
         let vault = Arc::new(Growing::default());
-        let redactor = knowing(&[("PW", "hunter22")]).watching(vault.clone());
+        let redactor = knowing(&[("PW", "hunter22")]).with_vault(vault.clone());
         let text = "hunter22 hunter33";
         assert_eq!(redactor.text(text), "[secret:PW] hunter33");
         let earlier = redactor.clone();
@@ -302,9 +304,9 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_comes_in_pieces_is_taken_out_and_the_rest_is_not_lost() {
+    fn a_secret_in_pieces_is_redacted_and_the_rest_is_not_lost() {
         let redactor = knowing(&[("PW", "hunter22")]);
-        let mut pieces = redactor.pieces();
+        let mut pieces = redactor.stream();
         assert_eq!(pieces.push("it is hun"), "it is ");
         assert_eq!(pieces.push("ter"), "");
         assert_eq!(pieces.push("22 and hunt"), "[secret:PW] and ");
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn markers_keep_secrets_to_themselves() {
+    fn markers_do_not_reveal_secrets() {
         let redactor = knowing(&[("my hunter22", "hunter22"), ("a b", "password"), ("", "secret")]);
         assert_eq!(redactor.text("hunter22"), "[secret:1]");
         let redacted = redactor.text("password secret, s://a:b@c").into_owned();
@@ -337,15 +339,15 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_known_by_their_shape() {
-        for shape in SHAPES {
+    fn keys_are_recognized_by_their_format() {
+        for shape in KEY_FORMATS {
             let body = "A1B2".repeat(20);
-            let (body, _) = body.split_at(shape.least);
+            let (body, _) = body.split_at(shape.min_chars);
             let marker = marker(shape.kind);
             check(&format!("{}{body}", shape.prefix), &marker);
             check(&format!("é{}{body}. end", shape.prefix), &format!("é{marker}. end"));
             check_untouched(&format!("x{}{body}", shape.prefix));
-            let (short, _) = body.split_at(shape.least - 1);
+            let (short, _) = body.split_at(shape.min_chars - 1);
             check_untouched(&format!("{}{short}", shape.prefix));
         }
         check(r"a\nAKIAIOSFODNN7EXAMPLE\n", r"a\n[redacted:aws-key]\n");
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_go_as_a_whole() {
+    fn private_keys_are_redacted_as_a_whole() {
         let key = |lines: &str| format!("a\n-----BEGIN RSA PRIVATE KEY-----\n{KEY_LINE}\n{lines}");
         check(&key("x9+/=\n-----END RSA PRIVATE KEY-----\nb"), "a\n[redacted:private-key]\nb");
         check(&key("x9-----END RSA PRIVATE KEY-----\", b"), "a\n[redacted:private-key]\", b");
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn assigned_values_are_judged_by_name_and_chance() {
+    fn assigned_values_are_judged_by_name_and_randomness() {
         check(&format!("password={HEX}"), "password=[redacted:password]");
         check(&format!("DB_PASSWORD = '{HEX}'"), "DB_PASSWORD = '[redacted:password]'");
         check(
@@ -497,7 +499,7 @@ mod tests {
             secret in "[ab]{6,8}", text in "[ab ]{0,40}", cuts in prop::collection::vec(0..6_usize, 0..60),
         ) {
             let redactor = knowing(&[("KEY", &secret)]);
-            let mut pieces = redactor.pieces();
+            let mut pieces = redactor.stream();
             let whole = format!("{text}{secret}{text}");
             let (mut shown, mut rest) = (String::new(), whole.as_str());
             for cut in cuts {
@@ -512,7 +514,7 @@ mod tests {
         }
 
         #[test]
-        fn random_tokens_go_and_lines_of_hex_stay(token in "([A-Z][a-z0-9][0-9][a-z]){12}", digest in "[0-9a-f]{40,64}") {
+        fn random_tokens_are_redacted_and_lines_of_hex_stay(token in "([A-Z][a-z0-9][0-9][a-z]){12}", digest in "[0-9a-f]{40,64}") {
             let redacted = Redactor::default().text(&format!("api_key={token}")).into_owned();
             prop_assert_eq!(redacted, "api_key=[redacted:api_key]");
             check_untouched(&format!("commit {digest} {token}"));

@@ -1,5 +1,5 @@
-//! The tools there are, by name, in the order they came. Some are made at first use; one that cannot be made costs
-//! itself and a warning, never the registry.
+//! The registry: all tools by name, in order of registration. Some are created at first use. A tool
+//! that cannot be created is missing with a warning; the others still work.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,25 +14,26 @@ use crate::{
     policy::{Profiles, pattern},
 };
 
-/// A tool's making must not hold up the list of all tools for longer than a person waits for a program to start.
-const LONGEST_INIT: Duration = Duration::from_secs(30);
+/// Creating a tool must not delay the list of all tools for longer than a person waits for a
+/// program to start.
+const INIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why a tool was not registered.
+/// The reason why a tool was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// Another tool has the name. Nothing is ever shadowed.
+    /// Another tool has the name. A tool never shadows another.
     #[error("there is already a tool called `{0}`; unregister it first or choose another name")]
     Duplicate(String),
-    /// The name cannot be shown to models.
+    /// The name is not valid for models.
     #[error("`{0}` is not a tool name: snake_case, a letter first, at most 64 characters")]
     BadName(String),
 }
 
-/// Who looks at the registry: what they are shown follows from policy and profile.
+/// The viewer of the registry: policy and profile decide which tools are visible.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentView<'a> {
-    /// The rules.
+    /// The policy.
     pub policy: &'a Policy,
     /// The chain of agents, outermost first; empty for a person.
     pub agents: &'a [String],
@@ -40,7 +41,7 @@ pub struct AgentView<'a> {
     pub profile: Option<&'a str>,
 }
 
-/// All tools by name. Cheap to clone; all clones are one registry.
+/// All tools by name. Cheap to clone; all clones share one registry.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<Inner>);
 
@@ -60,27 +61,27 @@ type Init = dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Tool>, ToolError>> + S
 
 struct Lazy {
     init: Box<Init>,
-    /// Held while the tool is being made, so that it is made once.
-    made: tokio::sync::Mutex<Option<Made>>,
-    /// What the last making ended in, for those who may not wait.
+    /// Held while the tool is being created, so that it is created once.
+    made: tokio::sync::Mutex<Option<CreationResult>>,
+    /// The latest result, for callers that may not wait.
     failure: RwLock<Option<String>>,
 }
 
-type Made = Result<Arc<dyn Tool>, String>;
+type CreationResult = Result<Arc<dyn Tool>, String>;
 
 impl Registry {
-    /// Adds a tool.
+    /// Registers a tool.
     ///
     /// # Errors
-    /// When the name is taken or is no name.
+    /// If the name is taken or invalid.
     pub fn register(&self, tool: impl Tool + 'static) -> Result<(), RegistryError> {
         self.register_all([tool])
     }
 
-    /// Adds several, all or none.
+    /// Registers several tools, all or none.
     ///
     /// # Errors
-    /// When one of the names is taken or is no name.
+    /// If one of the names is taken or invalid.
     pub fn register_all<T: Tool + 'static>(
         &self,
         tools: impl IntoIterator<Item = T>,
@@ -101,11 +102,11 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds a tool that is made when it is first looked at: its description or schema depends on something that must
-    /// be asked for. Made once and kept until [`Registry::refresh`].
+    /// Registers a tool that is created at first use, because its description or schema must be
+    /// requested from elsewhere. It is kept until [`Registry::refresh`].
     ///
     /// # Errors
-    /// When the name is taken or is no name.
+    /// If the name is taken or invalid.
     pub fn define<F, Fut>(&self, name: &str, init: F) -> Result<(), RegistryError>
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -127,21 +128,21 @@ impl Registry {
         Ok(())
     }
 
-    /// The tool of this name, made if need be.
+    /// Returns the tool of this name, and creates it if necessary.
     pub async fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
         let entry = self.read().get(name).cloned()?;
         match entry {
             Entry::Ready(tool) => Some(tool),
-            Entry::Lazy(lazy) => self.make(name, &lazy).await,
+            Entry::Lazy(lazy) => self.create(name, &lazy).await,
         }
     }
 
-    /// Whether there is such a tool. One that could not be made is not there.
+    /// Returns true if there is such a tool. A tool that could not be created does not count.
     pub fn has(&self, name: &str) -> bool {
-        self.read().get(name).is_some_and(Entry::is_there)
+        self.read().get(name).is_some_and(Entry::is_available)
     }
 
-    /// Takes a tool away; says whether it was there. Calls that run already go on.
+    /// Unregisters a tool and returns whether it existed. Running calls continue.
     pub fn unregister(&self, name: &str) -> bool {
         let removed = self.write().shift_remove(name).is_some();
         if removed {
@@ -150,13 +151,18 @@ impl Registry {
         removed
     }
 
-    /// The names of all tools, in order, without making any.
+    /// The names of all tools, in order, without creating any.
     pub fn names(&self) -> Vec<String> {
         let known = self.read();
-        known.iter().filter(|(_, entry)| entry.is_there()).map(|(name, _)| name.clone()).collect()
+        known
+            .iter()
+            .filter(|(_, entry)| entry.is_available())
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
-    /// Puts the tools into the built-in profiles that they name. Tools that are made later are in `developer` only.
+    /// Adds the tools to the built-in profiles that they name. Tools that are created later are in
+    /// `developer` only.
     pub fn add_to_profiles(&self, profiles: &mut Profiles) {
         for entry in self.read().values() {
             if let Entry::Ready(tool) = entry {
@@ -165,45 +171,48 @@ impl Registry {
         }
     }
 
-    /// All tools, in order; those that can be made are.
+    /// Returns all tools, in order, and creates those that can be created.
     pub async fn all(&self) -> Vec<Arc<dyn Tool>> {
         let entries: Vec<(String, Entry)> =
             self.read().iter().map(|(name, entry)| (name.clone(), entry.clone())).collect();
-        // All start at once, so that the slowest decides, not the sum.
-        let makings: Vec<_> = entries
+        // All start at once, so that the slowest one decides, not the sum.
+        let creations: Vec<_> = entries
             .into_iter()
             .map(|(name, entry)| match entry {
-                Entry::Ready(tool) => Making::Done(tool),
+                Entry::Ready(tool) => Creation::Done(tool),
                 Entry::Lazy(lazy) => {
                     let registry = self.clone();
-                    Making::Started(tokio::spawn(async move { registry.make(&name, &lazy).await }))
+                    Creation::Started(tokio::spawn(
+                        async move { registry.create(&name, &lazy).await },
+                    ))
                 }
             })
             .collect();
-        let mut tools = Vec::with_capacity(makings.len());
-        for making in makings {
-            match making {
-                Making::Done(tool) => tools.push(tool),
-                Making::Started(task) => tools.extend(task.await.ok().flatten()),
+        let mut tools = Vec::with_capacity(creations.len());
+        for creating in creations {
+            match creating {
+                Creation::Done(tool) => tools.push(tool),
+                Creation::Started(task) => tools.extend(task.await.ok().flatten()),
             }
         }
         tools
     }
 
-    /// What models and surfaces are told of all tools, variables filled in. A description that cannot be filled in
-    /// takes its tool off the list and leaves a warning.
+    /// The definitions of all tools, with variables filled in. A tool whose description cannot be
+    /// filled in is omitted with a warning.
     pub async fn definitions(&self, workspace_info: &WorkspaceInfo) -> Definitions {
         define_all(self.all().await, self.warnings(), workspace_info)
     }
 
-    /// The tools an agent is shown. Being shown is not being allowed: the gate asks policy again.
+    /// The tools that are visible to an agent. Being visible is not being allowed: the gate asks
+    /// policy again.
     pub async fn enabled(&self, view: &AgentView<'_>) -> Vec<Arc<dyn Tool>> {
         let mut tools = self.all().await;
         tools.retain(|tool| view.policy.is_visible(tool.name(), view.agents, view.profile));
         tools
     }
 
-    /// What a model of this provider is told when this agent uses it.
+    /// The definitions for a model of this provider, used by this agent.
     pub async fn tools(
         &self,
         provider: &str,
@@ -218,7 +227,8 @@ impl Registry {
         define_all(tools, self.warnings(), workspace_info)
     }
 
-    /// Forgets what was made, so that the next look makes it anew. For when what it depends on has changed.
+    /// Drops a created tool, so that the next use creates it again. For when its sources have
+    /// changed.
     pub async fn refresh(&self, name: &str) {
         let entry = self.read().get(name).cloned();
         if let Some(Entry::Lazy(lazy)) = entry {
@@ -228,7 +238,7 @@ impl Registry {
         }
     }
 
-    /// The tool of this name if it need not be made first.
+    /// Returns the tool of this name if it need not be created first.
     pub fn ready(&self, name: &str) -> Option<Arc<dyn Tool>> {
         match self.read().get(name)? {
             Entry::Ready(tool) => Some(tool.clone()),
@@ -236,24 +246,24 @@ impl Registry {
         }
     }
 
-    /// Sees a new number whenever the list of tools changes.
+    /// Subscribes to a number that changes whenever the list of tools does.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
-    /// The tools that could not be made, and why.
+    /// The tools that could not be created, with the reason.
     pub fn warnings(&self) -> Vec<String> {
         let known = self.read();
         let failures = known.iter().filter_map(|(name, entry)| match entry {
             Entry::Lazy(lazy) => {
-                lazy.failure().map(|why| format!("tool `{name}` is left out: {why}"))
+                lazy.failure().map(|why| format!("tool `{name}` is omitted: {why}"))
             }
             Entry::Ready(_) => None,
         });
         failures.collect()
     }
 
-    /// The known name that differs from this one only in case and separators, if it is the only one.
+    /// The known name that differs only in case and separators, if there is exactly one.
     pub(crate) fn same_but_for_spelling(&self, name: &str) -> Option<String> {
         let wanted = fold(name);
         let mut same = self.names().into_iter().filter(|known| fold(known) == wanted);
@@ -261,16 +271,16 @@ impl Registry {
         same.next().is_none().then_some(first)
     }
 
-    /// The names nearest to a misspelt one.
+    /// The names closest to a misspelled one.
     pub(crate) fn nearest(&self, name: &str) -> Vec<String> {
         let names = self.names();
         nearest(name, names.iter().map(String::as_str)).into_iter().map(str::to_owned).collect()
     }
 
-    async fn make(&self, name: &str, lazy: &Lazy) -> Option<Arc<dyn Tool>> {
+    async fn create(&self, name: &str, lazy: &Lazy) -> Option<Arc<dyn Tool>> {
         let mut made = lazy.made.lock().await;
         if made.is_none() {
-            let result = make_guarded(name, lazy).await;
+            let result = create_guarded(name, lazy).await;
             let failure = result.as_ref().err().cloned();
             let has_failed = failure.is_some();
             *lazy.failure.write() = failure;
@@ -295,17 +305,17 @@ impl Registry {
     }
 }
 
-enum Making {
+enum Creation {
     Done(Arc<dyn Tool>),
     Started(tokio::task::JoinHandle<Option<Arc<dyn Tool>>>),
 }
 
-/// Specs with their descriptions filled in, and what had to be left out.
+/// Specs with their descriptions filled in, and warnings about omitted tools.
 #[derive(Clone, Debug, Default)]
 pub struct Definitions {
-    /// In registry order.
+    /// In the order of the registry.
     pub specs: Vec<ToolSpec>,
-    /// One line for each tool that is missing.
+    /// One line for each omitted tool.
     pub warnings: Vec<String>,
 }
 
@@ -322,32 +332,33 @@ fn define_all(
                 definitions.specs.push(ToolSpec { description, ..spec.clone() });
             }
             Err(why) => {
-                definitions.warnings.push(format!("tool `{}` is left out: {why}", spec.name));
+                definitions.warnings.push(format!("tool `{}` is omitted: {why}", spec.name));
             }
         }
     }
     definitions
 }
 
-/// Foreign code runs here: it may hang, panic, or give back another tool than it promised.
-async fn make_guarded(name: &str, lazy: &Lazy) -> Made {
-    let making = tokio::spawn((lazy.init)());
-    let abort = making.abort_handle();
-    let joined = tokio::time::timeout(LONGEST_INIT, making).await;
+/// Creates a tool with code from outside haft, which may hang, panic, or return another tool than
+/// it promised.
+async fn create_guarded(name: &str, lazy: &Lazy) -> CreationResult {
+    let creating = tokio::spawn((lazy.init)());
+    let abort = creating.abort_handle();
+    let joined = tokio::time::timeout(INIT_TIMEOUT, creating).await;
     let tool = match joined {
         Err(_elapsed) => {
             abort.abort();
-            return Err(format!("it was not ready within {} s", LONGEST_INIT.as_secs()));
+            return Err(format!("it was not ready within {} s", INIT_TIMEOUT.as_secs()));
         }
         Ok(Err(_panicked)) => return Err("its initialisation panicked".to_owned()),
         Ok(Ok(Err(error))) => return Err(error.to_string()),
         Ok(Ok(Ok(tool))) => tool,
     };
-    if tool.name() == name { Ok(tool) } else { Err(format!("it calls itself `{}`", tool.name())) }
+    if tool.name() == name { Ok(tool) } else { Err(format!("its name is `{}`", tool.name())) }
 }
 
 impl Entry {
-    fn is_there(&self) -> bool {
+    fn is_available(&self) -> bool {
         match self {
             Self::Ready(_) => true,
             Self::Lazy(lazy) => lazy.failure().is_none(),

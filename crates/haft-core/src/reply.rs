@@ -1,5 +1,5 @@
-//! What a tool gives back: text for the model, text for people, typed data, attachments. The gate turns it into
-//! the outcome that travels.
+//! The result of a tool: text for the model, text for people, typed data, attachments. The gate
+//! turns it into an outcome.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,25 +7,25 @@ use serde_json::{Map, Value};
 
 use crate::{Schema, ToolError};
 
-/// The result of a call that worked.
+/// The result of a call that succeeded.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
-    /// A few words for lists and headers; the gate takes the tool's title when there is none.
+    /// A short title for lists and headers; the default is the tool's title.
     pub title: Option<String>,
-    /// What the model reads.
+    /// The text for the model.
     pub content: String,
-    /// What a person reads, when that differs.
+    /// The text for people, if it differs.
     pub display: Option<String>,
-    /// The typed output, in the form of the output schema.
+    /// The typed output, matching the output schema.
     pub data: Option<Value>,
-    /// FileMetadata about the call for programs: counts, flags, versions.
+    /// Data about the call for programs: counts, flags, versions.
     pub metadata: Map<String, Value>,
-    /// Files that go along: images, documents.
+    /// Attached files: images, documents.
     pub attachments: Vec<Attachment>,
 }
 
 impl Reply {
-    /// A reply that is only text.
+    /// A reply with only a text.
     pub fn text(content: impl Into<String>) -> Self {
         Self { content: content.into(), ..Self::default() }
     }
@@ -37,7 +37,7 @@ impl Reply {
         self
     }
 
-    /// Adds one fact for programs.
+    /// Adds one metadata value for programs.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.metadata.insert(key.to_owned(), value.into());
@@ -45,7 +45,7 @@ impl Reply {
     }
 }
 
-/// A file that travels with a reply.
+/// An attached file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attachment {
     /// The media type, `image/png`.
@@ -56,38 +56,40 @@ pub struct Attachment {
     pub data: String,
 }
 
-/// A typed result: its fields are the data, its text is what the model reads.
+/// A typed result: its fields are the data, its text is for the model.
 pub trait Output: Serialize + JsonSchema + Send {
-    /// What the model reads. Prose or lines, not a dump of the fields.
+    /// The text for the model: prose or lines, not a dump of the fields.
     fn text(&self) -> String;
 
-    /// A few words for lists and headers.
+    /// A short title for lists and headers.
     fn title(&self) -> Option<String> {
         None
     }
 
-    /// What a person reads, when that differs from the text.
+    /// The text for people, if it differs.
     fn display(&self) -> Option<String> {
         None
     }
 
-    /// Files that go along.
+    /// Attached files.
     fn attachments(&self) -> Vec<Attachment> {
         Vec::new()
     }
 
-    /// The text, once nothing else is asked of the output: whoever holds one need not copy it.
+    /// Takes the text when nothing else is needed from the output, so that a stored text need not
+    /// be copied.
     fn take_text(&mut self) -> String {
         self.text()
     }
 
-    /// The same for the files.
+    /// Takes the attached files in the same way.
     fn take_attachments(&mut self) -> Vec<Attachment> {
         self.attachments()
     }
 }
 
-/// What a tool function may return: a `Result` of an [`Output`], or of a [`Reply`] it put together itself.
+/// The return types of a tool function: a `Result` of an [`Output`], or of a [`Reply`] that the
+/// tool built itself.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "not a `Result<impl Output, ToolError>`",
@@ -98,7 +100,7 @@ pub trait Return: Send {
     /// The schema of the data, if it is typed.
     fn schema() -> Option<Schema>;
 
-    /// The reply in its general form.
+    /// Converts the result into a reply.
     ///
     /// # Errors
     /// The tool's own error, or an internal one when the output cannot be serialised.
@@ -114,7 +116,7 @@ impl<T: Output, E: Into<ToolError> + Send> Return for Result<T, E> {
     fn into_reply(self) -> Result<Reply, ToolError> {
         let mut output = self.map_err(Into::into)?;
         let data = serde_json::to_value(&output).map_err(|error| {
-            ToolError::internal(format!("the output cannot be written as JSON: {error}"))
+            ToolError::internal(format!("the output cannot be serialized as JSON: {error}"))
                 .caused_by(error)
         })?;
         Ok(Reply {

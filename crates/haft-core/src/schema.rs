@@ -1,5 +1,5 @@
-//! JSON Schemas of inputs and outputs: made from types, or taken from strangers, checked, and explained when a
-//! value does not fit. The only room that knows jsonschema.
+//! JSON Schemas of inputs and outputs: generated from types or given by other programs, checked,
+//! and explained when a value does not match. The only file that uses jsonschema.
 
 mod quick;
 
@@ -18,52 +18,57 @@ use serde_json::{Map, Value};
 
 use crate::{ToolError, nearest::nearest};
 
-/// Names that a property answers to besides its own; the repair stage renames them, no surface shows them.
+/// Keyword for further names of a property. The repair stage renames them, and no surface shows
+/// them.
 pub const ALIASES: &str = "x-aliases";
 
-/// Marks a property of an output that only repeats what the content says. Where both travel together it is left out.
+/// Keyword for an output property that only repeats the content. It is omitted where both are sent
+/// together.
 pub const IN_CONTENT: &str = "x-in-content";
 
-/// The one-letter option of a property on the command line, such as `"x-short" = "i"`; no other surface shows it.
+/// Keyword for the one-letter option of a property on the command line, such as `"x-short" = "i"`.
+/// No other surface shows it.
 pub const SHORT: &str = "x-short";
 
-/// Names what a property identifies: `change`, `output` or `session`. Completion offers the ones that exist; no other surface
-/// shows it.
+/// Keyword for the kind of record that a property identifies: `change`, `output` or `session`.
+/// Completion offers the existing ones, and no other surface shows it.
 pub const REFERS_TO: &str = "x-refers-to";
 
-/// Marks a text that is a path; see [`crate::PathInput`].
+/// Keyword for a text that is a path; see [`crate::PathInput`].
 pub(crate) const PATH: &str = "x-path";
 
 /// Foreign schemas nested deeper than this are refused: compiling them could overflow the stack.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// A JSON Schema (2020-12) whose root is an object. Cheap to clone; made from its type at first use, and the validator at its own.
+/// A JSON Schema (2020-12) whose root is an object. Cheap to clone. Built from its type at first
+/// use; the validator too.
 #[derive(Clone)]
 pub struct Schema(Arc<Inner>);
 
 struct Inner {
     make: fn() -> Value,
-    /// With our own keywords, which no surface shows.
+    /// The schema with haft's own keywords, which no surface shows.
     raw: OnceLock<Value>,
-    /// As it is announced, where that is known without making it.
+    /// The published text, if it is known without building the schema.
     text: Option<&'static str>,
     published: OnceLock<Value>,
     validator: OnceLock<Result<Validator, String>>,
 }
 
 impl Schema {
-    /// The schema of a type, as a reader of that type's JSON sees it.
+    /// The schema of a type for input: as a reader of the JSON sees it.
     pub fn of<T: JsonSchema>() -> Self {
         Self::made_by(|| generated::<T>(SchemaSettings::draft2020_12().for_deserialize()))
     }
 
-    /// The schema of a type, as somebody who is handed its JSON sees it.
+    /// The schema of a type for output: as a receiver of the JSON sees it.
     pub fn of_output<T: JsonSchema>() -> Self {
         Self::made_by(generated_output::<T>)
     }
 
-    /// The same schema, whose text is known: [`Schema::schema_text`] of an input, [`Schema::structured_schema_text`] of an
-    /// output. A server that only lists its tools then makes none of them.
+    /// The same schema with a known text: [`Schema::schema_text`] of an input,
+    /// [`Schema::structured_schema_text`] of an output. A server that only lists its tools then
+    /// builds no schemas.
     #[must_use]
     pub(crate) fn with_text(self, text: &'static str) -> Self {
         Self(Arc::new(Inner {
@@ -73,10 +78,10 @@ impl Schema {
         }))
     }
 
-    /// A schema from elsewhere (an MCP server, a manifest). It must be a valid object schema.
+    /// A schema from another program (an MCP server, a manifest). It must be a valid object schema.
     ///
     /// # Errors
-    /// Of kind `input`, naming what is wrong with the schema.
+    /// Of kind `input`, naming the problem of the schema.
     pub fn from_value(raw: Value) -> Result<Self, ToolError> {
         if depth(&raw) > MAX_SCHEMA_DEPTH {
             let message = format!("the schema is nested deeper than {MAX_SCHEMA_DEPTH} levels");
@@ -90,7 +95,7 @@ impl Schema {
         match schema.validator() {
             Ok(_) => Ok(schema),
             Err(reason) => Err(ToolError::input(format!("the schema is not valid: {reason}"))
-                .hint("mend the schema; it is read as JSON Schema 2020-12")),
+                .hint("fix the schema; it must be valid JSON Schema 2020-12")),
         }
     }
 
@@ -103,12 +108,13 @@ impl Schema {
         Self(Arc::new(Inner { raw: OnceLock::from(raw), ..inner }))
     }
 
-    /// The schema as every surface shows it.
+    /// The schema as surfaces publish it.
     pub fn as_value(&self) -> &Value {
         self.0.published.get_or_init(|| published(self.raw()))
     }
 
-    /// The schema of what is sent beside the content, without what [`Schema::remove_repeated_content`] takes away.
+    /// The schema of the structured output that is sent with the content, without what
+    /// [`Schema::remove_repeated_content`] removes.
     pub fn structured_schema(&self) -> Value {
         let mut schema = published(self.raw());
         if let Some(properties) = schema.get_mut("properties") {
@@ -127,7 +133,7 @@ impl Schema {
         self.0.text.map_or_else(|| self.structured_schema().to_string().into(), Cow::Borrowed)
     }
 
-    /// Takes away the properties of a value that only repeat what the content says.
+    /// Removes the properties of a value that only repeat the content.
     pub fn remove_repeated_content(&self, value: &mut Value) {
         if let Some(object) = value.as_object_mut() {
             for repeated in repeated(self.raw()) {
@@ -136,42 +142,42 @@ impl Schema {
         }
     }
 
-    /// The schema with the names that only the repair stage reads.
+    /// The schema with the keywords that only the repair stage reads.
     pub(crate) fn raw(&self) -> &Value {
         self.0.raw.get_or_init(self.0.make)
     }
 
-    /// The properties of the root object, in the order they were written.
+    /// The properties of the root object, in the order of definition.
     pub fn properties(&self) -> impl Iterator<Item = (&str, &Value)> {
         let properties = self.as_value().get("properties").and_then(Value::as_object);
         properties.into_iter().flatten().map(|(name, schema)| (name.as_str(), schema))
     }
 
-    /// Whether the root object has a property of this name.
+    /// Returns true if the root object has a property of this name.
     pub fn has_property(&self, name: &str) -> bool {
         self.raw().get("properties").is_some_and(|all| all.get(name).is_some())
     }
 
-    /// What a property of the root object may also be called.
+    /// The aliases of a property of the root object.
     pub fn aliases(&self, property: &str) -> impl Iterator<Item = &str> {
         let schema = self.raw().get("properties").and_then(|all| all.get(property));
         let names = schema.and_then(|schema| schema.get(ALIASES)).and_then(Value::as_array);
         names.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// The letter of a property of the root object on the command line.
+    /// The one-letter option of a property of the root object on the command line.
     pub fn short(&self, property: &str) -> Option<char> {
         let schema = self.raw().get("properties").and_then(|all| all.get(property))?;
         schema.get(SHORT)?.as_str()?.chars().next()
     }
 
-    /// What a property of the root object identifies; see [`REFERS_TO`].
+    /// The kind of record that a property of the root object identifies; see [`REFERS_TO`].
     pub fn refers_to(&self, property: &str) -> Option<&str> {
         let schema = self.raw().get("properties").and_then(|all| all.get(property))?;
         schema.get(REFERS_TO)?.as_str()
     }
 
-    /// Reports whether the schema of a property of the root object is the one of a path.
+    /// Returns true if the schema of a property of the root object is the schema of a path.
     pub fn is_path(&self, property: &str) -> bool {
         let schema = self.raw().get("properties").and_then(|all| all.get(property));
         schema.is_some_and(|schema| {
@@ -180,13 +186,13 @@ impl Schema {
         })
     }
 
-    /// Whether the root object cannot do without this property.
+    /// Returns true if this property of the root object is required.
     pub fn is_required(&self, property: &str) -> bool {
         let required = self.as_value().get("required").and_then(Value::as_array);
         required.is_some_and(|names| names.iter().any(|name| name == property))
     }
 
-    /// Everything that is wrong with a value, one line each with the field's path; empty when it fits.
+    /// All violations of a value, one line each with the field's path; empty if it matches.
     pub fn violations(&self, value: &Value) -> Vec<String> {
         if self.surely_fits(value) {
             return Vec::new();
@@ -202,9 +208,9 @@ impl Schema {
         }
     }
 
-    /// Whether a quick look suffices to see that a value fits.
+    /// Returns true if a quick check shows that a value matches.
     pub(crate) fn surely_fits(&self, value: &Value) -> bool {
-        quick::look(self.raw(), value) == quick::Look::Fits
+        quick::check(self.raw(), value) == quick::QuickResult::Fits
     }
 
     fn validator(&self) -> Result<&Validator, &str> {
@@ -240,11 +246,11 @@ impl Inner {
 }
 
 fn generated<T: JsonSchema>(settings: SchemaSettings) -> Value {
-    // Without `$ref` every provider can read the schema as it is; only recursive types keep theirs.
+    // Without `$ref` every provider can use the schema as it is; only recursive types keep theirs.
     let generator = settings.with(|s| s.inline_subschemas = true).into_generator();
     let mut raw = generator.into_root_schema_for::<T>().to_value();
     if let Some(root) = raw.as_object_mut() {
-        // The dialect is the same everywhere and the Rust name of the struct helps no reader.
+        // The dialect is the same everywhere, and the Rust name of the struct helps no reader.
         root.shift_remove("$schema");
         root.shift_remove("title");
         root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
@@ -257,7 +263,7 @@ fn generated_output<T: JsonSchema>() -> Value {
     let mut raw = generated::<T>(SchemaSettings::draft2020_12().for_serialize());
     let repeated: Vec<String> = repeated(&raw).map(str::to_owned).collect();
     if let Some(required) = raw.get_mut("required").and_then(Value::as_array_mut) {
-        // They may be left out, so nobody may rely on them.
+        // They may be omitted, so receivers cannot rely on them.
         required.retain(|name| !repeated.iter().any(|repeated| name == repeated));
     }
     raw
@@ -272,7 +278,8 @@ fn repeated(raw: &Value) -> impl Iterator<Item = &str> {
         .map(|(name, _)| name.as_str())
 }
 
-/// Formats like `uint32` and `"default": null` say nothing to a model, cost tokens, and some providers refuse them.
+/// Removes formats like `uint32` and `"default": null`: they mean nothing to a model, cost tokens,
+/// and some providers refuse them.
 fn drop_noise(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -296,7 +303,7 @@ fn is_number_format(format: &Value) -> bool {
     format.as_str().is_some_and(is_number)
 }
 
-/// A copy without our own keywords.
+/// A copy without haft's own keywords.
 fn published(raw: &Value) -> Value {
     match raw {
         Value::Object(object) => {
@@ -309,7 +316,8 @@ fn published(raw: &Value) -> Value {
     }
 }
 
-/// How deep a value is nested, counted without recursion so that hostile depth cannot overflow the stack.
+/// The nesting depth of a value, computed without recursion so that deep values cannot overflow the
+/// stack.
 pub(crate) fn depth(value: &Value) -> usize {
     let mut deepest = 0;
     let mut open = vec![(value, 1)];
@@ -369,8 +377,8 @@ fn unknown_fields(unexpected: &[String]) -> String {
     format!("unknown field{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
 }
 
-/// A union's own message says only that nothing fits. The branch with the fewest complaints, tags counting most, is
-/// the one the caller meant, so its complaints are the useful ones.
+/// Explains a union by its closest branch. The message of a union says only that nothing matches.
+/// The branch with the fewest violations, tags counting most, is the one the caller meant.
 fn closest_branch(branches: &[Vec<ValidationError<'static>>], got: &str) -> String {
     let weight = |branch: &&Vec<ValidationError<'static>>| -> usize {
         let cost = |error: &ValidationError<'_>| match error.kind() {
@@ -384,7 +392,7 @@ fn closest_branch(branches: &[Vec<ValidationError<'static>>], got: &str) -> Stri
         Some(branch) if !branch.is_empty() => {
             branch.iter().map(problem).collect::<Vec<_>>().join("; ")
         }
-        _ => format!("{got} fits none of the allowed forms"),
+        _ => format!("{got} matches none of the allowed forms"),
     }
 }
 
@@ -394,7 +402,7 @@ fn type_words(kind: &TypeKind) -> String {
         TypeKind::Multiple(set) => set
             .iter()
             .map(|one| one.to_string())
-            // `Option` makes null possible; saying so only distracts from what is wanted.
+            // `Option` makes null possible; mentioning it would only distract.
             .filter(|name| name != "null")
             .map(|name| with_article(&name))
             .collect(),
@@ -407,18 +415,18 @@ fn with_article(name: &str) -> String {
     if name == "null" { name.to_owned() } else { format!("{article} {name}") }
 }
 
-/// A value as an error message shows it: whole when short, its beginning when long.
+/// A value in an error message: whole if it is short, otherwise its beginning.
 fn shown(value: &Value) -> String {
-    const LONGEST: usize = 60;
+    const MAX_CHARS: usize = 60;
     let text = value.to_string();
-    if text.chars().count() <= LONGEST {
+    if text.chars().count() <= MAX_CHARS {
         return text;
     }
-    let beginning: String = text.chars().take(LONGEST).collect();
+    let beginning: String = text.chars().take(MAX_CHARS).collect();
     format!("{beginning}…")
 }
 
-/// `/patches/0/start_line` as `patches[0].start_line`.
+/// Turns `/patches/0/start_line` into `patches[0].start_line`.
 fn dotted(pointer: &str) -> String {
     let mut dotted = String::new();
     for part in pointer.split('/').skip(1) {
@@ -435,7 +443,7 @@ fn dotted(pointer: &str) -> String {
     dotted
 }
 
-/// The schema of the field that a pointer into a value leads to.
+/// The schema of the field at a pointer into a value.
 fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
     pointer.split('/').skip(1).try_fold(schema, |schema, part| {
         let part = part.replace("~1", "/").replace("~0", "~");
@@ -444,7 +452,7 @@ fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
     })
 }
 
-/// The known property names nearest to an unknown one, for hints.
+/// The known property names closest to an unknown one, for hints.
 pub(crate) fn nearest_properties<'a>(schema: &'a Schema, unknown: &str) -> Vec<&'a str> {
     nearest(unknown, schema.properties().map(|(name, _)| name))
 }
@@ -458,7 +466,7 @@ mod tests {
 
     #[derive(Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only its schema is looked at")]
+    #[expect(dead_code, reason = "only its schema is used")]
     struct Sample {
         /// Where.
         #[schemars(length(min = 1), extend("x-aliases" = ["file"]))]
@@ -470,7 +478,7 @@ mod tests {
     }
 
     #[derive(Deserialize, JsonSchema)]
-    #[expect(dead_code, reason = "only its schema is looked at")]
+    #[expect(dead_code, reason = "only its schema is used")]
     struct Patch {
         start_line: u32,
     }
@@ -496,9 +504,9 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_path_is_told_what_to_give() {
+    fn an_empty_path_gets_a_hint() {
         #[derive(Deserialize, JsonSchema)]
-        #[expect(dead_code, reason = "only its schema is looked at")]
+        #[expect(dead_code, reason = "only its schema is used")]
         struct Places {
             /// One.
             #[schemars(with = "crate::PathInput", extend("x-aliases" = ["file"]))]
@@ -515,8 +523,8 @@ mod tests {
         let fine = json!({"one": ".", "other": null, "many": ["a"]});
         assert!(schema.surely_fits(&fine));
         let found = schema.violations(&json!({"one": "", "other": "", "many": ["a", ""]}));
-        let told = "expected a path, got \"\"; give \".\" for the workspace itself";
-        let expected = ["one", "other", "many[1]"].map(|field| format!("{field}: {told}"));
+        let shown = "expected a path, got \"\"; give \".\" for the workspace itself";
+        let expected = ["one", "other", "many[1]"].map(|field| format!("{field}: {shown}"));
         assert_eq!(found, expected);
     }
 
@@ -539,9 +547,9 @@ mod tests {
     }
 
     #[test]
-    fn what_the_content_says_is_left_out_beside_it() {
+    fn properties_that_repeat_the_content_are_omitted_beside_it() {
         #[derive(JsonSchema)]
-        #[expect(dead_code, reason = "only its schema is looked at")]
+        #[expect(dead_code, reason = "only its schema is used")]
         struct Found {
             #[schemars(extend("x-in-content" = true))]
             paths: Vec<String>,
@@ -551,7 +559,7 @@ mod tests {
         assert_eq!(
             schema.as_value()["required"],
             json!(["total"]),
-            "nobody may rely on the others"
+            "receivers cannot rely on the others"
         );
         assert!(schema.as_value()["properties"]["paths"].get(IN_CONTENT).is_none());
         let beside = schema.structured_schema();

@@ -1,5 +1,5 @@
-//! A tool: what it is (`ToolSpec`), what it would touch, and how it runs. Everything else in haft is made from
-//! these words: command lines, model formats, MCP listings, forms, documentation.
+//! A tool: its definition (`ToolSpec`), its accesses, and its execution. Everything else in haft is
+//! derived from these: command lines, model formats, MCP listings, forms, documentation.
 
 use std::{borrow::Cow, pin::Pin, sync::OnceLock, time::Duration};
 
@@ -8,60 +8,63 @@ use serde_json::Value;
 
 use crate::{Access, Call, Effect, Need, Power, Reply, Schema, ToolError};
 
-/// A future that crosses an object-safe border.
+/// A future for object-safe traits.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// How long a call may take when its tool does not say.
+/// Deadline of a call if its tool does not set one.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(120);
 
-/// What a call would touch beyond what its input says.
+/// The accesses of a call that are not known from its input alone.
 #[derive(Clone, Debug, Default)]
 pub struct AccessLookupResult {
-    /// What it would touch.
+    /// The accesses found.
     pub accesses: Vec<Access>,
-    /// The input with what was found spelled out, so that the call does exactly that however long a decision takes.
+    /// The input with the looked-up records filled in, so that the call does exactly this however
+    /// long an approval takes.
     pub input: Option<Value>,
 }
 
-/// Looks at haft's own records to say what a call would touch.
+/// Reads haft's own records to determine the accesses of a call.
 pub type AccessLookup = fn(Call) -> BoxFuture<'static, Result<AccessLookupResult, ToolError>>;
 
-/// Anything the gate runs. `#[tool]` writes the implementation for a plain async fn; MCP proxies, plugins and
-/// composites implement it by hand.
+/// Anything the gate can run. `#[tool]` implements this for a plain async fn; MCP proxies, plugins
+/// and composites implement it by hand.
 pub trait Tool: Send + Sync {
-    /// The canonical name. Must equal `spec().name`; apart, so that looking a tool up builds no schema.
+    /// The canonical name. Must equal `spec().name`; a separate method, so that looking up a tool
+    /// builds no schema.
     fn name(&self) -> &str {
         &self.spec().name
     }
 
-    /// What the tool is.
+    /// The definition of the tool.
     fn spec(&self) -> &ToolSpec;
 
-    /// The built-in profiles that have this tool, besides `developer`, which has every tool.
+    /// The built-in profiles that contain this tool, in addition to `developer`, which contains
+    /// every tool.
     fn profiles(&self) -> &[&'static str] {
         &[]
     }
 
-    /// What this call would touch, judged from its input alone. Pure; runs before policy and approval.
+    /// Declares the accesses of a call from its input alone. Pure; runs before policy and approval.
     ///
     /// # Errors
-    /// When the input names something that cannot be judged.
+    /// If the accesses cannot be determined from the input.
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError>;
 
-    /// For tools whose input names records of haft that name what is touched: looks there, before policy and approval.
-    /// The call that it is given holds no more than [`Tool::access`] says.
+    /// A lookup for tools whose input names records of haft. It runs before policy and approval,
+    /// with the accesses of [`Tool::access`] only.
     fn access_lookup(&self) -> Option<AccessLookup> {
         None
     }
 
-    /// What a person looks at before deciding about this call: the change as a unified diff. `None` when there is
+    /// The preview of a call for the approver: the change as a unified diff. `None` if there is
     /// nothing better to show than the arguments.
     fn preview(&self, call: &Call) -> Option<String> {
         let _ = call;
         None
     }
 
-    /// Does the work. Dropping the future stops it.
+    /// Runs the call. Dropping the future stops it.
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>>;
 }
 
@@ -95,65 +98,65 @@ impl<T: Tool + ?Sized> Tool for &'static T {
     }
 }
 
-/// Who vouches for a tool's needs.
+/// The source of a tool's needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Origin {
     /// The compiler: the needs are the function's signature.
     Derived,
-    /// Somebody's word: a plugin's manifest, an MCP server.
+    /// A declaration: a plugin's manifest, an MCP server.
     Declared {
-        /// Who said so.
+        /// The name of the source.
         by: String,
     },
 }
 
-/// Everything that is known about a tool before it is called.
+/// The definition of a tool.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ToolSpec {
     /// Snake case, at most 64 characters, unique in a registry.
     pub name: Cow<'static, str>,
-    /// A few words for people.
+    /// A short title for people.
     pub title: Cow<'static, str>,
-    /// The family it is listed under.
+    /// The group it is listed under.
     pub group: Cow<'static, str>,
-    /// What the model reads; `${variables}` are filled in when definitions are handed out.
+    /// The description for the model; `${variables}` are filled in when definitions are requested.
     pub description: Cow<'static, str>,
     /// The schema of the arguments.
     pub input: Schema,
     /// The schema of the typed output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Schema>,
-    /// The powers it asks for.
+    /// The powers it needs.
     pub needs: Vec<Need>,
-    /// How far a call can reach: what the needs imply, or more.
+    /// The maximum effect of a call: implied by the needs, or higher.
     pub effect: Effect,
-    /// Whether calling it twice is the same as calling it once.
+    /// True if calling it twice has the same effect as calling it once.
     pub idempotent: bool,
-    /// Whether it reaches things nobody here controls.
+    /// True if it reaches systems outside the user's control.
     pub open_world: bool,
-    /// Whether it ends the turn of the agent that calls it.
+    /// True if it ends the turn of the agent that calls it.
     pub terminal: bool,
-    /// Whether a link that it is given is meant itself, not what it leads to.
+    /// True if a given link is not followed: the tool works on the link itself.
     #[serde(skip)]
     pub keeps_links: bool,
-    /// How long one call may take.
+    /// The deadline of one call.
     #[serde(serialize_with = "as_millis", rename = "deadline_ms")]
     pub deadline: Duration,
-    /// Who vouches for the needs.
+    /// The source of the needs.
     pub origin: Origin,
-    /// Globs on provider names this tool is offered to; empty means all.
+    /// Globs for the providers this tool is offered to; empty means all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub providers: Vec<Cow<'static, str>>,
-    /// Values for the tool's own `${variables}`.
+    /// Values of the tool's own `${variables}`.
     #[serde(skip)]
     pub variables: Vec<(Cow<'static, str>, String)>,
 }
 
 impl ToolSpec {
-    /// A spec for a tool that is made at run time. Its needs are somebody's word: `by` says whose.
+    /// A spec for a tool created at run time. Its needs are declared by `by`.
     pub fn declared(
         by: impl Into<String>,
         name: impl Into<String>,
@@ -181,7 +184,7 @@ impl ToolSpec {
         }
     }
 
-    /// States the needs; effect and reach follow from them.
+    /// Sets the needs; effect and `open_world` follow from them.
     #[must_use]
     pub fn needs(mut self, powers: impl IntoIterator<Item = Power>) -> Self {
         self.needs = powers.into_iter().map(Need::required).collect();
@@ -190,26 +193,27 @@ impl ToolSpec {
         self
     }
 
-    /// Returns the description, or a substitute for an empty one: some model APIs refuse empty descriptions.
+    /// Returns the description, or a substitute for an empty one: some model APIs refuse empty
+    /// descriptions.
     pub fn described(&self) -> Cow<'_, str> {
         description_of(&self.description, Some(&self.title), &self.name)
     }
 
-    /// Whether the signature asks for this power, as a must or as a may.
+    /// Returns true if the signature has this power, required or optional.
     pub fn needs_power(&self, power: Power) -> bool {
         self.needs.iter().any(|need| need.power == power)
     }
 }
 
-/// What `#[tool]` knows at compile time: constants and function pointers, so that a catalogue of a hundred tools costs
-/// nothing until one is used.
+/// The compile-time data of `#[tool]`: constants and function pointers, so that a catalogue of a
+/// hundred tools costs nothing until one is used.
 #[derive(Clone, Copy)]
 pub struct ToolParts {
-    /// The tool's name: the function's, or `name = "…"`.
+    /// The name of the tool: the function's, or `name = "…"`.
     pub name: &'static str,
-    /// `title = "…"`; made from the name when `None`.
+    /// `title = "…"`; derived from the name if `None`.
     pub title: Option<&'static str>,
-    /// `group = "…"`; the module's name when `None`.
+    /// `group = "…"`; the name of the module if `None`.
     pub group: Option<&'static str>,
     /// `module_path!()` of the function.
     pub module: &'static str,
@@ -221,7 +225,7 @@ pub struct ToolParts {
     pub effect: Option<Effect>,
     /// `idempotent`.
     pub idempotent: bool,
-    /// `open_world`, besides what the needs imply.
+    /// `open_world`, in addition to what the needs imply.
     pub open_world: bool,
     /// `terminal`.
     pub terminal: bool,
@@ -237,17 +241,18 @@ pub struct ToolParts {
     pub variables: fn() -> Vec<(&'static str, String)>,
     /// Input and output schema.
     pub schemas: fn() -> (Schema, Option<Schema>),
-    /// Decodes the input and says what it would touch: `access = |input| …`, or the needs as a whole.
+    /// Decodes the input and declares the accesses: `access = |input| …`, or the needs as a whole.
     pub access: fn(&Value) -> Result<Vec<Access>, ToolError>,
-    /// `foresees = some_fn`: decodes the input, makes the capabilities and looks what would be touched.
+    /// `access_lookup = some_fn`: decodes the input, creates the capabilities and looks up further
+    /// accesses.
     pub access_lookup: Option<AccessLookup>,
-    /// `preview = some_fn`: decodes the input, makes the capabilities and says what would change.
+    /// `preview = some_fn`: decodes the input, creates the capabilities and describes the change.
     pub preview: fn(&Call) -> Option<String>,
-    /// Decodes the input, makes the capabilities and runs the function.
+    /// Decodes the input, creates the capabilities and runs the function.
     pub run: fn(Call) -> BoxFuture<'static, Result<Reply, ToolError>>,
 }
 
-/// A tool written as a function. `#[tool]` puts one beside the function as `pub static TOOL`.
+/// A tool written as a function. `#[tool]` generates one beside the function as `pub static TOOL`.
 pub struct StaticTool {
     parts: ToolParts,
     /// The texts of its input and output schema, if they are known.
@@ -256,13 +261,14 @@ pub struct StaticTool {
 }
 
 impl StaticTool {
-    /// Wraps the parts; builds nothing.
+    /// Wraps the parts without building anything.
     pub const fn new(parts: ToolParts) -> Self {
         Self { parts, texts: None, spec: OnceLock::new() }
     }
 
-    /// The same tool with the texts of its schemas, input as `schema_text` and output as `structured_schema_text`, so that
-    /// a surface that only lists tools makes no schema. A test has to compare them with the types.
+    /// The same tool with the texts of its schemas, input as `schema_text` and output as
+    /// `structured_schema_text`, so that a surface that only lists tools builds no schema. A test
+    /// must compare the texts with the types.
     #[must_use]
     pub fn with_schema_texts(&self, texts: Option<(&'static str, Option<&'static str>)>) -> Self {
         Self { texts, ..Self::new(self.parts) }
@@ -334,7 +340,7 @@ impl Tool for StaticTool {
     }
 }
 
-/// The accesses of a tool that cannot say more than its needs.
+/// The accesses of a tool that declares none: its needs as a whole.
 pub fn whole_powers(needs: &[Need]) -> Vec<Access> {
     let powers = needs.iter().map(|need| need.power).filter(|power| *power != Power::Free);
     powers.map(Access::Any).collect()
@@ -348,7 +354,7 @@ fn is_open_world(needs: &[Need]) -> bool {
     needs.iter().any(|need| need.power.is_open_world())
 }
 
-/// Returns a tool's description, or one made from its title and name where it is empty.
+/// Returns a tool's description, or one made from its title and name if it is empty.
 pub fn description_of<'a>(description: &'a str, title: Option<&str>, name: &str) -> Cow<'a, str> {
     if !description.trim().is_empty() {
         return Cow::Borrowed(description);
@@ -358,7 +364,7 @@ pub fn description_of<'a>(description: &'a str, title: Option<&str>, name: &str)
     Cow::Owned(format!("{title} (the tool `{name}`; its provider gave no description)."))
 }
 
-/// `read_file` as "Read file".
+/// Turns `read_file` into "Read file".
 fn title_of(name: &str) -> String {
     let words = name.replace('_', " ");
     let mut letters = words.chars();
@@ -368,7 +374,8 @@ fn title_of(name: &str) -> String {
     }
 }
 
-/// `haft_tools::files::read` is in the group `files`; a tool at the root of its crate is `custom`.
+/// Returns the group of a module: `haft_tools::files::read` is in the group `files`; a tool at the
+/// root of its crate is `custom`.
 fn group_of(module: &'static str) -> &'static str {
     let mut segments = module.rsplit("::");
     let _own_module = segments.next();
@@ -407,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn effect_and_reach_follow_from_the_needs() {
+    fn effect_and_open_world_follow_from_the_needs() {
         let schema = Schema::from_value(json!({"type": "object"})).expect("valid");
         let spec = ToolSpec::declared("test", "t", "d", schema);
         let cases: [(&[Power], Effect, bool); 4] = [

@@ -1,17 +1,18 @@
-//! `${variables}` in tool descriptions. Every one must resolve: a model must never read a template.
+//! `${variables}` in tool descriptions. Every one must resolve, because a model must never see a
+//! template.
 
 use std::{borrow::Cow, path::PathBuf};
 
 use crate::ToolSpec;
 
-/// What descriptions may speak of besides a tool's own variables.
+/// The values of the general variables, in addition to a tool's own.
 #[derive(Clone, Debug)]
 pub struct WorkspaceInfo {
     /// `${workspace}`: the absolute workspace directory.
     pub workspace: PathBuf,
-    /// `${directory}`: where the caller stands in it.
+    /// `${directory}`: the caller's current directory in the workspace.
     pub directory: PathBuf,
-    /// `${date}`: today, `2026-11-15`. Asked only when a description speaks of it: knowing the date means reading the
+    /// `${date}`: today, `2026-11-15`. Called only if a description uses it, because it reads the
     /// time zone.
     pub today: fn() -> String,
 }
@@ -26,7 +27,7 @@ impl WorkspaceInfo {
     /// A tool's description with its variables filled in.
     ///
     /// # Errors
-    /// Names the variable that nothing resolves.
+    /// Names the variable that has no value.
     pub fn describe(&self, spec: &ToolSpec) -> Result<Cow<'static, str>, String> {
         if let Cow::Owned(substitute) = spec.described() {
             return Ok(substitute.into());

@@ -1,42 +1,43 @@
-//! Secrets as requests and commands name them, `secret:NAME`. [`Vault`] is what really keeps them; nothing here opens
-//! anything, and no tool is handed a value.
+//! Secrets as requests and commands name them, `secret:NAME`. A [`Vault`] stores them. No tool
+//! receives a value.
 
 use std::fmt;
 
 use crate::ToolError;
 
-/// What a reference to a secret begins with.
+/// Prefix of a reference to a secret.
 pub const SECRET_PREFIX: &str = "secret:";
-/// A shorter value could not be told from ordinary text, and so not be kept out of it.
+/// Shorter values could not be distinguished from ordinary text, and so not be redacted.
 pub const MIN_SECRET_CHARS: usize = 6;
-/// A longer one is no key or token any more, and would not fit a command's environment.
+/// Longer values are not keys or tokens, and would not fit a command's environment.
 pub const MAX_SECRET_BYTES: usize = 32 << 10;
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
-/// Keeps the secrets of a person. Asked by what sends requests and starts programs, and by redactors.
+/// A store of a user's secrets. Used by the network client, the executor, and redactors.
 pub trait Vault: Send + Sync + fmt::Debug {
-    /// The secret of this name as it is kept now; none when there is none.
+    /// Returns the current secret of this name; `None` if there is none.
     ///
     /// # Errors
-    /// Of kind `unavailable` or `denied` when there may be one that cannot be had: what keeps it is locked, damaged, or
-    /// open to others.
+    /// Of kind `unavailable` or `denied` if the store cannot be opened: it is locked, damaged, or
+    /// readable by others.
     fn find(&self, name: &str) -> Result<Option<Secret>, ToolError>;
 
-    /// Another number than before once more values are known. Asked for every text that is shown, so it must cost next to
-    /// nothing; 0 as long as nothing is known.
+    /// A number that changes whenever more values become known; 0 while there are none. Called for
+    /// every text that is shown, so it must be very cheap.
     fn version(&self) -> u64;
 
-    /// Names and values of everything that was known since the process began, also of what was removed or replaced since.
+    /// Names and values of all secrets known since the process started, including those removed or
+    /// replaced since.
     fn known(&self) -> Vec<(String, String)>;
 }
 
-/// A secret, and where it may be sent.
+/// A secret and the hosts it may be sent to.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
-    /// What nobody is to see.
+    /// The value, which must never be shown.
     pub value: String,
-    /// The hosts it may be sent to, `*.example.org` for all below one. One that is for hosts is for no command; none means
-    /// every host and every command.
+    /// The allowed hosts, `*.example.org` for all hosts below one. A secret with hosts cannot be
+    /// given to commands; an empty list means every host and every command.
     pub hosts: Vec<String>,
 }
 
@@ -47,22 +48,22 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Whether a character may stand in the name of a secret.
+/// Returns true if a character may occur in the name of a secret.
 pub fn is_secret_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Whether a text can be the name of a secret.
+/// Returns true if a text can be the name of a secret.
 pub fn is_secret_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_secret_name_char)
+    !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.chars().all(is_secret_name_char)
 }
 
-/// The name in a text that is a reference and nothing else.
+/// Returns the name in a text that is exactly one reference.
 pub fn secret_reference(text: &str) -> Option<&str> {
     text.strip_prefix(SECRET_PREFIX).filter(|name| is_secret_name(name))
 }
 
-/// The names of the secrets that a text refers to, as a request is filled: each once, in order.
+/// Returns the names of all secrets that a text refers to, each once, in order.
 pub fn secret_references(text: &str) -> Vec<&str> {
     let (mut names, mut rest) = (Vec::new(), text);
     while let Some((before, after)) = rest.split_once(SECRET_PREFIX) {
@@ -77,13 +78,13 @@ pub fn secret_references(text: &str) -> Vec<&str> {
     names
 }
 
-/// Says which secrets are for certain hosts only. Without one, no secret counts as such.
+/// Knows which secrets are bound to certain hosts.
 pub trait SecretHosts: Send + Sync {
-    /// Whether whoever sends this secret refuses every host that a person has not named for it.
+    /// Returns true if the secret is sent only to hosts that the user named for it.
     fn is_bound(&self, name: &str) -> bool;
 }
 
-/// Why a value could not be kept out of what is shown, or not be sent; none when nothing is wrong with it.
+/// Returns why a value cannot be redacted or sent; `None` if it is valid.
 pub fn invalid_secret_reason(value: &str) -> Option<&'static str> {
     if value.trim().is_empty() {
         Some("it is empty")
@@ -92,7 +93,7 @@ pub fn invalid_secret_reason(value: &str) -> Option<&'static str> {
     } else if value.len() > MAX_SECRET_BYTES {
         Some("it is longer than 32 KB")
     } else if value.trim().contains(char::is_control) {
-        Some("it has a line break or another control character in it")
+        Some("it contains a line break or another control character")
     } else {
         None
     }
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_cannot_be_kept_out_of_texts_are_told() {
+    fn values_that_cannot_be_redacted_are_invalid() {
         for (value, is_good) in [
             ("abcdef", true),
             (" abcdef\n", true),

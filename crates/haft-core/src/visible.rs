@@ -1,7 +1,8 @@
-//! Characters that could disguise a text: terminal controls, and marks that reorder what a reader sees. Names of files,
-//! tools and fields may hold them, so errors show them as `\u{202e}`.
+//! Escapes characters that could disguise a text: terminal controls, and marks that change the
+//! visible order. Names of files, tools and fields may contain them, so errors show them as
+//! `\u{202e}`.
 
-/// Replaces controls, bidirectional marks and line separators by their visible form. Line feeds and tabs stay: messages of
+/// Escapes controls, bidirectional marks and line separators. Line feeds and tabs stay: messages of
 /// several lines need them, and quoted lines of files have tabs.
 pub(crate) fn visible(text: impl Into<String>) -> String {
     let text = text.into();
@@ -19,12 +20,12 @@ pub(crate) fn visible(text: impl Into<String>) -> String {
     shown
 }
 
-/// Does the same to a JSON text with JSON's own escapes, so that it still says the same when it is copied.
+/// Does the same in a JSON text with JSON's own escapes, so that its value does not change.
 pub fn visible_in_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
         if is_hidden(c) {
-            // All of them are below U+10000.
+            // All escaped characters are below U+10000.
             shown.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
             shown.push(c);
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_reader_would_not_see_is_escaped() {
+    fn invisible_characters_are_escaped() {
         for (text, shown) in [
             ("plain ä € 😀\n\tindented", "plain ä € 😀\n\tindented"),
             ("\u{1b}[2J", "\\u{1b}[2J"),

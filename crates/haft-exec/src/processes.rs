@@ -56,7 +56,7 @@ use crate::{
     ContainerSettings, Credential, Workspace,
     network::credentials::{Recipient, SecretSource},
     sandbox::{
-        self, Listening, ShownFolders, Wanted,
+        self, BackendChoice, NotificationListener, ShownFolders,
         container::{self, Container},
     },
 };
@@ -99,15 +99,15 @@ impl ProcessSettings {
         matches!(self, Self::Container(_))
             || self
                 .wanted()
-                .is_some_and(|wanted| sandbox::fence(wanted, Path::new("/var/tmp")).is_ok())
+                .is_some_and(|wanted| sandbox::backend(wanted, Path::new("/var/tmp")).is_ok())
     }
 
-    fn wanted(&self) -> Option<Wanted> {
+    fn wanted(&self) -> Option<BackendChoice> {
         match self {
             Self::Nothing | Self::Container(_) => None,
-            Self::Auto | Self::Sandbox => Some(Wanted::Auto),
-            Self::Landlock => Some(Wanted::Landlock),
-            Self::Bubblewrap => Some(Wanted::Bubblewrap),
+            Self::Auto | Self::Sandbox => Some(BackendChoice::Auto),
+            Self::Landlock => Some(BackendChoice::Landlock),
+            Self::Bubblewrap => Some(BackendChoice::Bubblewrap),
         }
     }
 
@@ -121,7 +121,7 @@ impl ProcessSettings {
         }
         match self.wanted() {
             Some(wanted) if *self != Self::Auto || self.works() => {
-                sandbox::fence(wanted, folder).map_err(|error| BackendError::from(&error))
+                sandbox::backend(wanted, folder).map_err(|error| BackendError::from(&error))
             }
             _ => Ok(Box::new(Local)),
         }
@@ -298,7 +298,7 @@ impl Programs {
         added.extend(self.secrets_of(launch)?);
         let mut environment = environment::of(&self.environment, &added, mark)?;
         environment.push(("PWD".into(), path.clone().into()));
-        let place = self.backend()?.place();
+        let place = self.backend()?.kind();
         if place != ExecutorKind::Sandbox {
             process_tree::note_unsandboxed();
         }
@@ -374,8 +374,8 @@ impl Programs {
         let spawned = spawner
             .start(recipe, number, context.directory, (launch.input, launch.streams))
             .map_err(|error| not_started(&command, &error))?;
-        let noted = listening.map(Listening::begin).unwrap_or_default();
-        let denials = LaunchDenials::new(noted, spawner.group());
+        let reported = listening.map(NotificationListener::begin).unwrap_or_default();
+        let denials = LaunchDenials::new(reported, spawner.group());
         let ends = &spawned.ends;
         let pipes = [Some(&ends.out), ends.err.as_ref()];
         let pipes = pipes.into_iter().flatten().filter_map(process_tree::inode).collect();
@@ -434,8 +434,8 @@ impl Executor for Programs {
         of_session.map(|process| process.clone() as Arc<dyn Process>).collect()
     }
 
-    fn place(&self) -> ExecutorKind {
-        self.backend().map_or(ExecutorKind::Sandbox, LaunchBackend::place)
+    fn kind(&self) -> ExecutorKind {
+        self.backend().map_or(ExecutorKind::Sandbox, LaunchBackend::kind)
     }
 }
 

@@ -1,33 +1,37 @@
-//! ChildRestrictions of this machine's kernel around a program. Two fences, made from one list of what a program sees (`layout.rs`):
+//! Sandboxes programs with mechanisms of this machine's kernel. Two backends are built from one
+//! list of the paths that a program sees (`layout.rs`):
 //!
-//! - `Landlock` needs no program: Landlock rules, a seccomp program, and a room: mounts (and, without the network, an empty
-//!   network) that the commands of a session share. The mounts are what keeps `.git/hooks`, `.git/config` and `.haft` as they are in a workspace that may be changed, because
-//!   Landlock cannot take something out of what it allows, and what hides other programs' sockets, because Landlock does
-//!   not see who connects to one. Where no such namespace can be had, only launches that change nothing are taken, and
-//!   these get no sockets at all; others are `unavailable`.
-//! - `Bubblewrap` has in addition processes of its own. Where root may build rooms it is started in one, and has little left
-//!   to build.
+//! - `Landlock` needs no other program: Landlock rules, a seccomp program, and a namespace set:
+//!   mounts (and, without the network, an empty network) that the commands of a session share. The
+//!   mounts keep `.git/hooks`, `.git/config` and `.haft` unchanged in a writable workspace, because
+//!   Landlock cannot exclude a path from what it allows, and they hide the sockets of other
+//!   programs, because Landlock does not see connections to them. Where namespaces are not
+//!   available, only launches that change nothing are accepted, and these get no sockets at all;
+//!   others are `unavailable`.
+//! - `Bubblewrap` adds a separate PID namespace. Where root may build namespace sets it is started
+//!   in one, and has little left to build.
 //!
-//! What holds the protected places is the mount: what something is mounted on can be neither renamed nor removed from
-//! inside. From outside it can: when somebody else replaces `.git/config` (as `git config` does) while a program runs, the
-//! kernel takes the mount away, and that one program may change the new file. The next launch is whole again. A `.git` that
-//! a program itself makes, where there was none, is protected from the next launch on.
+//! The mounts protect the paths: a mount point can be neither renamed nor removed from inside. From
+//! outside it can: when another process replaces `.git/config` (as `git config` does) while a
+//! program runs, the kernel removes the mount, and that one program may change the new file. The
+//! next launch is protected again. A `.git` that a program itself creates is protected from the
+//! next launch on.
 
 mod bubblewrap;
+mod capabilities;
 pub(crate) mod container;
+mod denial_cause;
 mod home;
 mod landlock;
+mod landlock_rules;
 mod layout;
 mod machine;
 mod mounts;
-mod notices;
-mod obstacles;
+mod namespace_set;
+mod notifications;
 mod probe;
 mod raw;
 mod remembered;
-mod rights;
-mod rooms;
-mod rules;
 mod scratch;
 mod syscalls;
 #[cfg(test)]
@@ -41,9 +45,9 @@ use haft_core::ToolError;
 pub(crate) use self::{
     bubblewrap::Bubblewrap,
     landlock::Landlock,
-    layout::{Access, Layout, Part, areas, searched},
-    notices::{Listening, Noted, Reporter},
-    rooms::{Inside, Room},
+    layout::{Layout, LayoutPart, PathAccess, areas, searched},
+    namespace_set::{NamespaceEntry, NamespaceSet},
+    notifications::{NotificationListener, ReportedDenials, ReportingFilter},
     scratch::{Scratch, Scratches},
 };
 pub use self::{
@@ -53,49 +57,53 @@ pub use self::{
 };
 use crate::processes::backend::LaunchBackend;
 
-/// Which fence somebody asks for.
+/// The sandbox backend that a caller asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// The strongest that this machine has.
+pub(crate) enum BackendChoice {
+    /// The strongest one that works on this machine.
     Auto,
     Landlock,
     Bubblewrap,
 }
 
-/// The fence that is asked for; never another. Private directories of sessions are made below `temporary`.
+/// Creates the requested backend, never another one. Private directories of sessions are created
+/// below `temporary`.
 ///
 /// # Errors
-/// Of kind `unavailable` when it does not work here, with what to do about it.
-pub(crate) fn fence(wanted: Wanted, temporary: &Path) -> Result<Box<dyn LaunchBackend>, ToolError> {
+/// Of kind `unavailable` when it does not work here, with advice.
+pub(crate) fn backend(
+    wanted: BackendChoice,
+    temporary: &Path,
+) -> Result<Box<dyn LaunchBackend>, ToolError> {
     match choose(wanted, probe::bubblewrap, probe::landlock)? {
-        Chosen::Bubblewrap => Ok(Box::new(Bubblewrap::find(temporary)?)),
-        Chosen::Landlock => Ok(Box::new(Landlock::in_directory(temporary))),
+        ChosenBackend::Bubblewrap => Ok(Box::new(Bubblewrap::find(temporary)?)),
+        ChosenBackend::Landlock => Ok(Box::new(Landlock::in_directory(temporary))),
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Chosen {
+enum ChosenBackend {
     Landlock,
     Bubblewrap,
 }
 
-/// Only what may be chosen is tried.
+/// Tries only the candidates.
 fn choose<'a>(
-    wanted: Wanted,
+    wanted: BackendChoice,
     bubblewrap: impl Fn() -> &'a ProbeResult,
     landlock: impl Fn() -> &'a ProbeResult,
-) -> Result<Chosen, ToolError> {
-    let candidates: &[Chosen] = match wanted {
-        Wanted::Auto => &[Chosen::Bubblewrap, Chosen::Landlock],
-        Wanted::Landlock => &[Chosen::Landlock],
-        Wanted::Bubblewrap => &[Chosen::Bubblewrap],
+) -> Result<ChosenBackend, ToolError> {
+    let candidates: &[ChosenBackend] = match wanted {
+        BackendChoice::Auto => &[ChosenBackend::Bubblewrap, ChosenBackend::Landlock],
+        BackendChoice::Landlock => &[ChosenBackend::Landlock],
+        BackendChoice::Bubblewrap => &[ChosenBackend::Bubblewrap],
     };
     let mut reasons = Vec::new();
     let mut advice = Vec::new();
     for candidate in candidates {
         let verdict = match candidate {
-            Chosen::Bubblewrap => bubblewrap(),
-            Chosen::Landlock => landlock(),
+            ChosenBackend::Bubblewrap => bubblewrap(),
+            ChosenBackend::Landlock => landlock(),
         };
         if verdict.works {
             return Ok(*candidate);
@@ -103,7 +111,7 @@ fn choose<'a>(
         reasons.push(format!("{}: {}", verdict.mechanism, verdict.detail));
         advice.extend(verdict.advice.clone());
     }
-    let message = format!("the sandbox cannot be had on this machine ({})", reasons.join("; "));
+    let message = format!("no sandbox works on this machine ({})", reasons.join("; "));
     let advice =
         if advice.is_empty() { "run `haft doctor`".to_owned() } else { advice.join("; or ") };
     Err(ToolError::unavailable(message).hint(advice))

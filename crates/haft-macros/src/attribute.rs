@@ -1,4 +1,5 @@
-//! What stands in the parentheses of `#[tool(…)]`. Only words are checked here; whether types fit is for the compiler.
+//! The arguments in the parentheses of `#[tool(…)]`. Only their syntax is checked here; types are
+//! checked by the compiler.
 
 use std::str::FromStr;
 
@@ -13,7 +14,7 @@ use syn::{
 
 use crate::combined;
 
-/// Every key, and how it is written: messages show the latter.
+/// Every key and its form, which messages show.
 const KEYS: [(&str, &str); 18] = [
     ("name", r#"name = "hello""#),
     ("title", r#"title = "Say hello""#),
@@ -35,11 +36,11 @@ const KEYS: [(&str, &str); 18] = [
     ("crate", "crate = some::path"),
 ];
 
-/// The words of `effect = …` and the variants of `Effect` they stand for.
+/// The values of `effect = …` and the variants of `Effect` they stand for.
 const EFFECTS: [(&str, &str); 4] =
     [("read", "Read"), ("write", "Write"), ("execute", "Execute"), ("destructive", "Destructive")];
 
-/// The built-in profiles that a tool can name. `developer` has every tool.
+/// The built-in profiles that a tool can name. `developer` contains every tool.
 const PROFILES: [&str; 3] = ["mcp", "researcher", "reviewer"];
 
 /// The arguments of the attribute.
@@ -58,9 +59,10 @@ pub(crate) struct Arguments {
     /// In milliseconds.
     pub(crate) deadline: Option<u64>,
     pub(crate) access: Option<Expr>,
-    /// A function with the arguments of the tool that says what would change.
+    /// A function with the arguments of the tool that describes the change.
     pub(crate) preview: Option<Path>,
-    /// An async function with the arguments of the tool that looks in haft's records what would be touched.
+    /// An async function with the arguments of the tool that looks up further accesses in haft's
+    /// records.
     pub(crate) access_lookup: Option<Path>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) providers: Vec<LitStr>,
@@ -78,18 +80,18 @@ pub(crate) struct Variable {
 impl Parse for Arguments {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let mut arguments = Self::default();
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let mut seen = Vec::new();
         while !input.is_empty() {
-            if let Err(fault) = arguments.parse_one(input, &mut seen) {
-                faults.push(fault);
+            if let Err(error) = arguments.parse_one(input, &mut seen) {
+                errors.push(error);
                 skip_to_comma(input)?;
             }
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
         }
-        combined(faults).map_or(Ok(arguments), Err)
+        combined(errors).map_or(Ok(arguments), Err)
     }
 }
 
@@ -101,12 +103,12 @@ impl Arguments {
             return Err(unknown(&key));
         };
         if seen.contains(&key) {
-            return Err(Error::new(key.span(), format!("`{written}` is said twice")));
+            return Err(Error::new(key.span(), format!("`{written}` is given twice")));
         }
         let entry = Entry { key: key.clone(), form, input };
         seen.push(key);
         self.parse_value(&written, &entry)?;
-        if input.is_empty() || input.peek(Token![,]) { Ok(()) } else { Err(entry.misuse()) }
+        if input.is_empty() || input.peek(Token![,]) { Ok(()) } else { Err(entry.form_error()) }
     }
 
     fn parse_value(&mut self, key: &str, entry: &Entry<'_>) -> Result<()> {
@@ -135,7 +137,7 @@ impl Arguments {
     }
 }
 
-/// A key whose value is about to be read.
+/// A key whose value is about to be parsed.
 struct Entry<'a> {
     key: Ident,
     form: &'static str,
@@ -145,32 +147,33 @@ struct Entry<'a> {
 impl Entry<'_> {
     /// `= value`.
     fn value<T: Parse>(&self) -> Result<T> {
-        let _equals: Token![=] = self.input.parse().map_err(|_| self.misuse())?;
-        self.input.parse().map_err(|_| self.misuse())
+        let _equals: Token![=] = self.input.parse().map_err(|_| self.form_error())?;
+        self.input.parse().map_err(|_| self.form_error())
     }
 
-    /// `= expression`. The compiler has not looked into it yet, so a slip inside is told in the parser's words.
+    /// `= expression`. The compiler has not checked it yet, so syntax errors inside have the
+    /// parser's messages.
     fn expression(&self) -> Result<Expr> {
-        let _equals: Token![=] = self.input.parse().map_err(|_| self.misuse())?;
-        if self.input.is_empty() { Err(self.misuse()) } else { self.input.parse() }
+        let _equals: Token![=] = self.input.parse().map_err(|_| self.form_error())?;
+        if self.input.is_empty() { Err(self.form_error()) } else { self.input.parse() }
     }
 
     /// `(value, value)`.
     fn list<T: Parse>(&self) -> Result<Vec<T>> {
         if !self.input.peek(syn::token::Paren) {
-            return Err(self.misuse());
+            return Err(self.form_error());
         }
         let content;
         let parentheses = parenthesized!(content in self.input);
         let wrong = |_| Error::new(parentheses.span.join(), self.message());
         let items = Punctuated::<T, Token![,]>::parse_terminated(&content).map_err(wrong)?;
-        if items.is_empty() { Err(self.misuse()) } else { Ok(items.into_iter().collect()) }
+        if items.is_empty() { Err(self.form_error()) } else { Ok(items.into_iter().collect()) }
     }
 
     fn effect(&self) -> Result<Ident> {
         let words = EFFECTS.map(|(word, _)| format!("`{word}`")).join(", ");
-        let wrong = |at| Error::new(at, format!("`effect` is one of the bare words {words}"));
-        self.value::<Ident>().map_err(|misuse| wrong(misuse.span())).and_then(|said| {
+        let wrong = |at| Error::new(at, format!("`effect` must be one of {words}"));
+        self.value::<Ident>().map_err(|form_error| wrong(form_error.span())).and_then(|said| {
             let known = EFFECTS.iter().find(|(word, _)| said == word);
             known
                 .map(|(_, variant)| Ident::new(variant, said.span()))
@@ -178,8 +181,9 @@ impl Entry<'_> {
         })
     }
 
-    /// The value is not of the sort that the key wants. Points at what stands there, or at the key when nothing does.
-    fn misuse(&self) -> Error {
+    /// The error for a value of the wrong form. Points at the value, or at the key if there is no
+    /// value.
+    fn form_error(&self) -> Error {
         let at = if self.input.is_empty() { self.key.span() } else { self.input.span() };
         Error::new(at, self.message())
     }
@@ -187,7 +191,7 @@ impl Entry<'_> {
     fn message(&self) -> String {
         let Self { key, form, .. } = self;
         if key == form {
-            format!("`{key}` is a bare word: it takes no value")
+            format!("`{key}` takes no value")
         } else {
             format!("`{key}` is written `{form}`")
         }
@@ -202,7 +206,7 @@ impl Parse for Variable {
     }
 }
 
-/// After a fault the next key is looked at all the same, so that all faults are told at once.
+/// Continues with the next key after an error, so that all errors are reported at once.
 fn skip_to_comma(input: ParseStream<'_>) -> Result<()> {
     while !input.is_empty() && !input.peek(Token![,]) {
         input.parse::<TokenTree>()?;
@@ -225,7 +229,7 @@ fn milliseconds(text: &str) -> Option<u64> {
         "h" => 3_600_000,
         _ => return None,
     };
-    // `u64` alone would read "+30" as well.
+    // `u64` alone would parse "+30" as well.
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     let number = is_plain.then(|| u64::from_str(digits).ok())??;
     number.checked_mul(factor).filter(|milliseconds| *milliseconds > 0)
@@ -234,7 +238,7 @@ fn milliseconds(text: &str) -> Option<u64> {
 fn distinct(variables: Vec<Variable>) -> Result<Vec<Variable>> {
     for (idx, Variable { name, .. }) in variables.iter().enumerate() {
         if variables.iter().take(idx).any(|earlier| earlier.name == *name) {
-            return Err(Error::new(name.span(), format!("the variable `{name}` is said twice")));
+            return Err(Error::new(name.span(), format!("the variable `{name}` is given twice")));
         }
     }
     Ok(variables)
@@ -245,7 +249,8 @@ fn known_profiles(profiles: Vec<Ident>) -> Result<Vec<Ident>> {
         None => Ok(profiles),
         Some(unknown) => {
             let known = PROFILES.map(|name| format!("`{name}`")).join(", ");
-            let message = format!("there is no built-in profile `{unknown}`: it is one of {known}");
+            let message =
+                format!("unknown built-in profile `{unknown}`: it must be one of {known}");
             Err(Error::new(unknown.span(), message))
         }
     }
@@ -258,12 +263,12 @@ fn unknown(key: &Ident) -> Error {
     } else if let Some(near) = nearest(&written) {
         format!("did you mean `{near}`?")
     } else {
-        format!("it knows {}", KEYS.map(|(known, _)| format!("`{known}`")).join(", "))
+        format!("known keys are {}", KEYS.map(|(known, _)| format!("`{known}`")).join(", "))
     };
-    Error::new(key.span(), format!("`#[tool]` does not know `{written}`: {hint}"))
+    Error::new(key.span(), format!("unknown `#[tool]` key `{written}`: {hint}"))
 }
 
-/// The key that was begun, as `desc`, or that at most two slips lie between.
+/// The key that starts with the text, or that differs from it in at most two characters.
 fn nearest(written: &str) -> Option<&'static str> {
     let names = || KEYS.iter().map(|(name, _)| *name);
     let begun = names().find(|name| written.len() > 2 && name.starts_with(written));
@@ -271,7 +276,7 @@ fn nearest(written: &str) -> Option<&'static str> {
     begun.or_else(|| slipped().filter(|(slips, _)| *slips <= 2).map(|(_, name)| name))
 }
 
-/// Levenshtein's; a dependency for sixteen words would cost more than these lines.
+/// The Levenshtein distance; a dependency for sixteen words would cost more than these lines.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {
@@ -291,8 +296,8 @@ mod tests {
 
     #[track_caller]
     fn check(attribute: &str, expected: &[&str]) {
-        let faults = syn::parse_str::<Arguments>(attribute).err().into_iter().flatten();
-        let messages: Vec<String> = faults.map(|fault| fault.to_string()).collect();
+        let errors = syn::parse_str::<Arguments>(attribute).err().into_iter().flatten();
+        let messages: Vec<String> = errors.map(|error| error.to_string()).collect();
         assert_eq!(messages, expected, "{attribute}");
     }
 
@@ -319,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_told_the_nearest_known_one() {
+    fn unknown_keys_get_the_closest_known_one() {
         for (written, near) in [
             ("titel", "title"),
             ("desc", "description"),
@@ -327,25 +332,25 @@ mod tests {
             ("Name", "name"),
             ("read", "effect = read"),
         ] {
-            let message = format!("`#[tool]` does not know `{written}`: did you mean `{near}`?");
+            let message = format!("unknown `#[tool]` key `{written}`: did you mean `{near}`?");
             check(written, &[&message]);
         }
-        let fault = syn::parse_str::<Arguments>("colour = 3").err().expect("unknown").to_string();
+        let error = syn::parse_str::<Arguments>("colour = 3").err().expect("unknown").to_string();
         assert!(
-            fault.starts_with("`#[tool]` does not know `colour`: it knows `name`, `title`"),
-            "{fault}"
+            error.starts_with("unknown `#[tool]` key `colour`: known keys are `name`, `title`"),
+            "{error}"
         );
     }
 
     #[test]
-    fn a_value_of_a_wrong_sort_is_shown_the_right_one() {
+    fn a_value_of_the_wrong_form_gets_the_right_one() {
         let text = r#"`title` is written `title = "Say hello"`"#;
         for written in
             ["title", "title = 5", "title = hello", "title(\"a\")", "title = \"a\" \"b\""]
         {
             check(written, &[text]);
         }
-        check("idempotent = true", &["`idempotent` is a bare word: it takes no value"]);
+        check("idempotent = true", &["`idempotent` takes no value"]);
         check("static = \"X\"", &["`static` is written `static = GREET`"]);
         check("crate = \"haft\"", &["`crate` is written `crate = some::path`"]);
         check("access", &["`access` is written `access = |input| vec![…]`"]);
@@ -356,13 +361,13 @@ mod tests {
         let globs = r#"`providers` is written `providers("openai*", "anthropic")`"#;
         check("providers(openai)", &[globs]);
         check("profiles = mcp", &["`profiles` is written `profiles(mcp, reviewer)`"]);
-        let known = "it is one of `mcp`, `researcher`, `reviewer`";
-        check("profiles(mpc)", &[&format!("there is no built-in profile `mpc`: {known}")]);
+        let known = "it must be one of `mcp`, `researcher`, `reviewer`";
+        check("profiles(mpc)", &[&format!("unknown built-in profile `mpc`: {known}")]);
     }
 
     #[test]
     fn an_effect_is_one_of_four_words() {
-        let message = "`effect` is one of the bare words `read`, `write`, `execute`, `destructive`";
+        let message = "`effect` must be one of `read`, `write`, `execute`, `destructive`";
         for written in ["effect = delete", "effect = \"write\"", "effect"] {
             check(written, &[message]);
         }
@@ -384,10 +389,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_twice_and_all_faults_are_told() {
-        check("terminal, title = \"a\", terminal", &["`terminal` is said twice"]);
-        check("variables(a = 1, a = 2)", &["the variable `a` is said twice"]);
-        let both = ["`title` is said twice", "`idempotent` is a bare word: it takes no value"];
+    fn duplicates_are_refused_and_all_errors_are_reported() {
+        check("terminal, title = \"a\", terminal", &["`terminal` is given twice"]);
+        check("variables(a = 1, a = 2)", &["the variable `a` is given twice"]);
+        let both = ["`title` is given twice", "`idempotent` takes no value"];
         check("title = \"a\", title = \"b\", idempotent = 3", &both);
     }
 }

@@ -1,5 +1,5 @@
-//! Writes the static that stands beside the function. Whatever can fail to fit a bound carries the place of the type
-//! in the signature, so that the compiler complains there and in haft's own words.
+//! Generates the static beside the function. Code that may not meet a bound has the span of the
+//! type in the signature, so that the compiler reports the error there, with haft's own messages.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -11,21 +11,21 @@ use crate::{
     signature::ToolFn,
 };
 
-/// The item as it was, and the static or the complaints after it. The item comes back in either case: an editor that
-/// lost it would go blind while the attribute is being typed.
+/// Returns the item unchanged, followed by the static or the errors. The item is returned in either
+/// case, because an editor needs it while the attribute is being typed.
 pub(crate) fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    let beside = beside(attribute, item.clone()).unwrap_or_else(Error::into_compile_error);
+    let beside = generate(attribute, item.clone()).unwrap_or_else(Error::into_compile_error);
     quote!(#item #beside)
 }
 
-fn beside(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
+fn generate(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let arguments = syn::parse2::<Arguments>(attribute);
     let tool_fn = syn::parse2::<ToolFn>(item);
     let (arguments, tool_fn) = match (arguments, tool_fn) {
         (Ok(arguments), Ok(tool_fn)) => (arguments, tool_fn),
         (arguments, tool_fn) => {
-            let faults = arguments.err().into_iter().chain(tool_fn.err()).collect();
-            return combined(faults).map_or(Ok(TokenStream::new()), Err);
+            let errors = arguments.err().into_iter().chain(tool_fn.err()).collect();
+            return combined(errors).map_or(Ok(TokenStream::new()), Err);
         }
     };
     let name = name_of(&arguments, &tool_fn.ident)?;
@@ -45,13 +45,13 @@ fn name_of(arguments: &Arguments, ident: &Ident) -> Result<String> {
         return Ok(name);
     }
     let message = format!(
-        "`{name}` is not a tool name: snake_case, a letter first, at most 64 characters; `name = \"…\"` says \
-         another one"
+        "`{name}` is not a tool name: snake_case, a letter first, at most 64 characters; `name = \"…\"` sets \
+         another name"
     );
     Err(Error::new(at, message))
 }
 
-/// All that is known when the code is written.
+/// The input of the code generation.
 struct Adapter {
     arguments: Arguments,
     tool_fn: ToolFn,
@@ -60,8 +60,9 @@ struct Adapter {
 }
 
 impl Adapter {
-    /// What is not about one type is complained of at the function's name: a second `TOOL`, a future that is not
-    /// `Send`. Mixed site, because the expressions of the attribute must not see the names used here.
+    /// The span for errors that do not belong to one type: a second `TOOL`, a future that is not
+    /// `Send`. Mixed site, because the expressions of the attribute must not see the generated
+    /// names.
     fn site(&self) -> Span {
         Span::mixed_site().located_at(self.tool_fn.ident.span())
     }
@@ -71,7 +72,7 @@ impl Adapter {
         let ToolFn { conditions, visibility, ident, .. } = tool_fn;
         let default_name = || Ident::new("TOOL", ident.span());
         let static_name = arguments.static_name.clone().unwrap_or_else(default_name);
-        let documentation = format!("The tool `{name}`, made of the function `{ident}`.");
+        let documentation = format!("The tool `{name}`, made from the function `{ident}`.");
         let parts = self.parts();
         quote_spanned! {self.site()=>
             #(#conditions)*
@@ -123,7 +124,7 @@ impl Adapter {
         }
     }
 
-    /// A missing file is complained of where its name comes from: the literal, or the function.
+    /// A missing file is reported where its name comes from: the literal, or the function.
     fn description(&self) -> TokenStream {
         let ident = &self.tool_fn.ident;
         let (file, at) = match &self.arguments.description {
@@ -156,7 +157,8 @@ impl Adapter {
         quote!(|| (#input, #output))
     }
 
-    /// The input is decoded even where nothing is made of it: nobody shall be asked about a call that cannot run.
+    /// Decodes the input even if it is not used, so that no approval is requested for a call that
+    /// cannot run.
     fn access(&self) -> TokenStream {
         let Self { tool_fn: ToolFn { input, .. }, root, .. } = self;
         let decode = quote_spanned!(input.span()=> <#input as #root::__macro::ToolInput>::decode);
@@ -178,7 +180,7 @@ impl Adapter {
         }
     }
 
-    /// A preview that cannot be made is none: the call itself will say what is wrong.
+    /// Returns no preview if it cannot be made: the call itself will report the error.
     fn preview(&self) -> TokenStream {
         let Self { tool_fn: ToolFn { input, capabilities, .. }, root, .. } = self;
         let Some(preview) = &self.arguments.preview else {
@@ -222,7 +224,8 @@ impl Adapter {
         }
     }
 
-    /// The name of the call, what makes `input` and the capabilities of it, and their names.
+    /// The name of the call, the statements that create `input` and the capabilities from it, and
+    /// their names.
     fn decoded(&self) -> (Ident, TokenStream, Vec<Ident>) {
         let Self { tool_fn: ToolFn { input, capabilities, .. }, root, .. } = self;
         let site = self.site();
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_faults_of_attribute_and_signature_come_together() {
+    fn errors_of_attribute_and_signature_are_reported_together() {
         let written = expanded("titel = \"a\", colour", "fn hello() {}");
         assert_eq!(written.matches("compile_error").count(), 5, "{written}");
     }
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked_wherever_they_come_from() {
+    fn names_from_every_source_are_checked() {
         check_name("", "read_file", Some("read_file"));
         check_name("", "r#match", Some("match"));
         check_name("name = \"hello\"", "Greet", Some("hello"));

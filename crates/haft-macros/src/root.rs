@@ -1,15 +1,16 @@
-//! Where haft is, seen from the crate that uses `#[tool]`: under its own name, renamed, or the crate itself.
+//! The path of haft in the crate that uses `#[tool]`: its own name, another name, or the crate
+//! itself.
 
 use proc_macro_crate::{Error, FoundCrate, crate_name};
 use proc_macro2::Span;
 use quote::format_ident;
 use syn::{Path, parse_quote};
 
-/// Core first: it is the crate that the generated code is about, and a crate that has both must not depend on what the
-/// other one passes on.
+/// Core first: the generated code refers to it, and a crate that depends on both must not rely on
+/// the re-exports of the other.
 const PACKAGES: [&str; 2] = ["haft-core", "haft"];
 
-/// The path of haft, from the Cargo.toml of the crate being compiled.
+/// Finds the path of haft with the Cargo.toml of the crate being compiled.
 pub(crate) fn find() -> syn::Result<Path> {
     find_with(crate_name).map_err(|message| syn::Error::new(Span::call_site(), message))
 }
@@ -21,17 +22,17 @@ fn find_with(look_up: impl Fn(&str) -> Result<FoundCrate, Error>) -> Result<Path
             Err(Error::CrateNotFound { .. }) => {}
             Err(error) => {
                 return Err(format!(
-                    "haft cannot be looked up ({error}): say where it is with `crate = some::path`"
+                    "cannot find haft ({error}): set its path with `crate = some::path`"
                 ));
             }
         }
     }
-    Err("`#[tool]` needs haft: add `haft` to the dependencies in Cargo.toml, or say where it is with \
+    Err("`#[tool]` needs haft: add `haft` to the dependencies in Cargo.toml, or set its path with \
          `crate = some::path`"
         .to_owned())
 }
 
-/// The crates of haft say `extern crate self as …`, so their own name holds inside them as well.
+/// The crates of haft have `extern crate self as …`, so their own name also works inside them.
 fn path_of(package: &str, found: FoundCrate) -> Path {
     let name = match found {
         FoundCrate::Itself => package.replace('-', "_"),
@@ -77,9 +78,9 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_depend_on_haft_is_told_to() {
+    fn a_missing_dependency_is_reported() {
         check(&[("half", FoundCrate::Itself)], "`#[tool]` needs haft: add `haft` to");
-        let error = find_with(|_| Err(Error::CargoManifestDirNotSet)).expect_err("not found");
-        assert!(error.contains("say where it is with `crate = some::path`"), "{error}");
+        let error = find_with(|_| Err(Error::CargoManifestDirNotSet)).err().expect("not found");
+        assert!(error.contains("set its path with `crate = some::path`"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What `#[tool]` reads of a function: its signature. The body stays tokens; only the compiler looks into it.
+//! Parses the signature of a function. The body stays tokens; only the compiler reads it.
 
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -12,7 +12,7 @@ use crate::combined;
 
 /// A function that can be a tool.
 pub(crate) struct ToolFn {
-    /// Under which `cfg`s it exists; the static beside it exists under the same.
+    /// The `cfg` attributes of the function, which the static repeats.
     pub(crate) conditions: Vec<Attribute>,
     pub(crate) visibility: Visibility,
     pub(crate) ident: Ident,
@@ -27,26 +27,26 @@ impl Parse for ToolFn {
         conditions.retain(|attribute| attribute.path().is_ident("cfg"));
         let visibility = input.parse()?;
         if !is_fn(&input.fork())? {
-            return Err(input.error("`#[tool]` goes on an `async fn`"));
+            return Err(input.error("`#[tool]` only works on an `async fn`"));
         }
         let signature: Signature = input.parse()?;
         let _body: Group = input.parse()?;
-        let mut faults = faults_of_form(&signature);
-        let types = argument_types(&signature, &mut faults);
-        let output = output_type(&signature, &mut faults);
-        match (combined(faults), types, output) {
+        let mut errors = signature_errors(&signature);
+        let types = argument_types(&signature, &mut errors);
+        let output = output_type(&signature, &mut errors);
+        match (combined(errors), types, output) {
             (None, Some((input, capabilities)), Some(output)) => {
                 let ident = signature.ident;
                 Ok(Self { conditions, visibility, ident, input, capabilities, output })
             }
-            (fault, ..) => {
-                Err(fault.unwrap_or_else(|| Error::new(Span::call_site(), "not a tool")))
+            (error, ..) => {
+                Err(error.unwrap_or_else(|| Error::new(Span::call_site(), "not a tool")))
             }
         }
     }
 }
 
-/// Looks past the qualifiers, because "expected `fn`" would not tell what the attribute is for.
+/// Skips the qualifiers, because "expected `fn`" would not explain the attribute.
 fn is_fn(ahead: ParseStream<'_>) -> Result<bool> {
     while ahead.peek(Token![const])
         || ahead.peek(Token![async])
@@ -59,94 +59,91 @@ fn is_fn(ahead: ParseStream<'_>) -> Result<bool> {
     Ok(ahead.peek(Token![fn]))
 }
 
-fn faults_of_form(signature: &Signature) -> Vec<Error> {
+fn signature_errors(signature: &Signature) -> Vec<Error> {
     let Signature { constness, asyncness, safety, abi, fn_token, generics, variadic, .. } =
         signature;
-    let mut faults = Vec::new();
-    let mut fault = |at: &dyn ToTokens, message: &str| {
-        faults.push(Error::new_spanned(at.to_token_stream(), message));
+    let mut errors = Vec::new();
+    let mut error = |at: &dyn ToTokens, message: &str| {
+        errors.push(Error::new_spanned(at.to_token_stream(), message));
     };
     if let Some(constness) = constness {
-        fault(constness, "a tool cannot be `const`");
+        error(constness, "a tool cannot be `const`");
     }
     if let Safety::Unsafe(unsafe_token) = safety {
-        fault(
-            unsafe_token,
-            "a tool cannot be `unsafe`: nobody who calls it could keep the promise",
-        );
+        error(unsafe_token, "a tool cannot be `unsafe`: its callers cannot guarantee anything");
     }
     if let Some(abi) = abi {
-        fault(abi, "a tool cannot be `extern`");
+        error(abi, "a tool cannot be `extern`");
     }
     if asyncness.is_none() {
-        fault(fn_token, "a tool is an `async fn`: write `async` before `fn`");
+        error(fn_token, "a tool must be an `async fn`: write `async` before `fn`");
     }
     if !generics.params.is_empty() {
-        fault(generics, "a tool cannot be generic: one schema describes its input");
+        error(generics, "a tool cannot be generic: one schema describes its input");
     }
     if let Some(clause) = &generics.where_clause {
-        fault(clause, "a tool has no `where` clause: its types are all known");
+        error(clause, "a tool cannot have a `where` clause: all its types are known");
     }
     if let Some(variadic) = variadic {
-        fault(variadic, "a tool takes a fixed list of arguments");
+        error(variadic, "a tool must have a fixed list of arguments");
     }
-    faults
+    errors
 }
 
-/// The input and the capabilities; `None` when a fault says why.
-fn argument_types(signature: &Signature, faults: &mut Vec<Error>) -> Option<(Type, Vec<Type>)> {
+/// The types of the input and the capabilities; `None` if a reported error prevents that.
+fn argument_types(signature: &Signature, errors: &mut Vec<Error>) -> Option<(Type, Vec<Type>)> {
     let mut typed = Vec::new();
     for argument in &signature.inputs {
         match argument {
             FnArg::Typed(argument) => typed.push(argument),
-            FnArg::Receiver(receiver) => faults.push(Error::new_spanned(
+            FnArg::Receiver(receiver) => errors.push(Error::new_spanned(
                 receiver,
-                "a tool has no `self`: state of the program comes in through a capability",
+                "a tool cannot take `self`: use a capability for program state",
             )),
         }
     }
     if signature.inputs.is_empty() {
-        let message = "a tool takes its input: the first argument is the input, an empty struct if there is \
-                       nothing to say";
-        faults.push(Error::new(signature.paren_token.span.join(), message));
+        let message = "a tool needs an input: its first argument is the input, an empty struct if there is \
+                       none";
+        errors.push(Error::new(signature.paren_token.span.join(), message));
     }
     let (input, capabilities) = typed.split_first()?;
-    faults.extend(fault_of_argument(input, "the input is taken owned: leave out the `&`"));
+    errors.extend(argument_error(input, "the input must be owned: remove the `&`"));
     for capability in capabilities {
-        let owned = "capabilities are taken owned: leave out the `&`";
-        faults.extend(fault_of_argument(capability, owned));
+        let owned = "capabilities must be owned: remove the `&`";
+        errors.extend(argument_error(capability, owned));
     }
     let capabilities = capabilities.iter().map(|argument| (*argument.ty).clone()).collect();
     Some(((*input.ty).clone(), capabilities))
 }
 
-fn fault_of_argument(argument: &PatType, owned: &str) -> Option<Error> {
+fn argument_error(argument: &PatType, owned: &str) -> Option<Error> {
     let is_condition = |attribute: &&Attribute| {
         attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr")
     };
     if let Some(condition) = argument.attrs.iter().find(is_condition) {
-        let message = "an argument of a tool is always there: put the `cfg` on the whole function";
+        let message = "an argument of a tool cannot have a `cfg`: put it on the whole function";
         return Some(Error::new_spanned(condition, message));
     }
     let written = &*argument.ty;
     if mentions_impl(written.to_token_stream()) {
-        let message = "an argument of a tool has a named type, not `impl Trait`";
+        let message = "an argument of a tool must have a named type, not `impl Trait`";
         return Some(Error::new_spanned(written, message));
     }
     is_reference(written).then(|| Error::new_spanned(written, owned))
 }
 
-fn output_type(signature: &Signature, faults: &mut Vec<Error>) -> Option<Type> {
+fn output_type(signature: &Signature, errors: &mut Vec<Error>) -> Option<Type> {
     let ReturnType::Type(_, written) = &signature.output else {
-        let message = "a tool returns something: write `-> Result<T, ToolError>`, where `T` is an `Output` or a \
+        let message = "a tool must return a result: write `-> Result<T, ToolError>`, where `T` is an `Output` or a \
                        `Reply`";
-        faults.push(Error::new_spanned(signature, message));
+        errors.push(Error::new_spanned(signature, message));
         return None;
     };
     if mentions_impl(written.to_token_stream()) {
         let message =
-            "a tool returns a named type, not `impl Trait`: its schema is made from the type";
-        faults.push(Error::new_spanned(written, message));
+            "a tool must return a named type, not `impl Trait`: its schema is made from the type";
+        errors.push(Error::new_spanned(written, message));
     }
     Some((**written).clone())
 }
@@ -160,7 +157,7 @@ fn is_reference(written: &Type) -> bool {
     }
 }
 
-/// `impl` is a keyword, so wherever it stands in a type it is an `impl Trait`.
+/// `impl` is a keyword, so wherever it occurs in a type it is an `impl Trait`.
 fn mentions_impl(tokens: TokenStream) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == "impl",
@@ -175,8 +172,8 @@ mod tests {
 
     #[track_caller]
     fn check(item: &str, expected: &[&str]) {
-        let faults = syn::parse_str::<ToolFn>(item).err().into_iter().flatten();
-        let messages: Vec<String> = faults.map(|fault| fault.to_string()).collect();
+        let errors = syn::parse_str::<ToolFn>(item).err().into_iter().flatten();
+        let messages: Vec<String> = errors.map(|error| error.to_string()).collect();
         assert_eq!(messages.len(), expected.len(), "{item}: {messages:?}");
         for (message, begin) in messages.iter().zip(expected) {
             assert!(message.starts_with(begin), "{item}: {message}");
@@ -198,18 +195,18 @@ mod tests {
         for item in
             ["struct S;", "pub const C: u8 = 1;", "unsafe impl T for S {}", "extern crate c;"]
         {
-            check(item, &["`#[tool]` goes on an `async fn`"]);
+            check(item, &["`#[tool]` only works on an `async fn`"]);
         }
     }
 
     #[test]
     fn qualifiers_are_refused() {
-        check("fn f(input: I) -> R {}", &["a tool is an `async fn`"]);
+        check("fn f(input: I) -> R {}", &["a tool must be an `async fn`"]);
         check("async unsafe fn f(input: I) -> R {}", &["a tool cannot be `unsafe`"]);
         check("async extern \"C\" fn f(input: I) -> R {}", &["a tool cannot be `extern`"]);
-        let both = ["a tool cannot be `const`", "a tool is an `async fn`"];
+        let both = ["a tool cannot be `const`", "a tool must be an `async fn`"];
         check("const fn f(input: I) -> R {}", &both);
-        let fixed = ["a tool takes a fixed list of arguments"];
+        let fixed = ["a tool must have a fixed list of arguments"];
         check("async fn f(input: I, more: ...) -> R {}", &fixed);
     }
 
@@ -217,36 +214,39 @@ mod tests {
     fn generics_are_refused() {
         check("async fn f<T>(input: T) -> R {}", &["a tool cannot be generic"]);
         check("async fn f<'a>(input: I<'a>) -> R {}", &["a tool cannot be generic"]);
-        check("async fn f(input: I) -> R where I: Clone {}", &["a tool has no `where` clause"]);
+        check(
+            "async fn f(input: I) -> R where I: Clone {}",
+            &["a tool cannot have a `where` clause"],
+        );
     }
 
     #[test]
     fn arguments_are_owned_and_named() {
-        check("async fn f() -> R {}", &["a tool takes its input: the first argument is the input"]);
-        check("async fn f(&self, input: I) -> R {}", &["a tool has no `self`"]);
-        check("async fn f(self) -> R {}", &["a tool has no `self`"]);
-        check("async fn f(input: &I) -> R {}", &["the input is taken owned"]);
-        check("async fn f(input: I, c: &mut C) -> R {}", &["capabilities are taken owned"]);
-        check("async fn f(input: I, c: (&'static C)) -> R {}", &["capabilities are taken owned"]);
-        let named = ["an argument of a tool has a named type"; 2];
+        check("async fn f() -> R {}", &["a tool needs an input: its first argument is the input"]);
+        check("async fn f(&self, input: I) -> R {}", &["a tool cannot take `self`"]);
+        check("async fn f(self) -> R {}", &["a tool cannot take `self`"]);
+        check("async fn f(input: &I) -> R {}", &["the input must be owned"]);
+        check("async fn f(input: I, c: &mut C) -> R {}", &["capabilities must be owned"]);
+        check("async fn f(input: I, c: (&'static C)) -> R {}", &["capabilities must be owned"]);
+        let named = ["an argument of a tool must have a named type"; 2];
         check("async fn f(input: impl T, c: Option<impl T>) -> R {}", &named);
-        let always = ["an argument of a tool is always there"];
+        let always = ["an argument of a tool cannot have a `cfg`"];
         check("async fn f(input: I, #[cfg(x)] c: C) -> R {}", &always);
     }
 
     #[test]
     fn the_result_is_named() {
-        check("async fn f(input: I) {}", &["a tool returns something"]);
-        check("async fn f(input: I) -> Result<impl O, E> {}", &["a tool returns a named type"]);
+        check("async fn f(input: I) {}", &["a tool must return a result"]);
+        check("async fn f(input: I) -> Result<impl O, E> {}", &["a tool must return a named type"]);
     }
 
     #[test]
-    fn all_faults_are_told_at_once() {
+    fn all_errors_are_reported_at_once() {
         let expected = [
-            "a tool is an `async fn`",
+            "a tool must be an `async fn`",
             "a tool cannot be generic",
             "the input is",
-            "a tool returns",
+            "a tool must return",
         ];
         check("fn f<T>(input: &T) {}", &expected);
     }

@@ -1,6 +1,6 @@
-//! Functions as tools: what the static beside them says, and that calls reach them through the gate.
+//! Functions as tools: the content of the generated static, and calls through the gate.
 
-// As a crate that is reached under another name would see it.
+// As in a crate that depends on haft-core under another name.
 extern crate haft_core as renamed;
 
 use std::{path::PathBuf, time::Duration};
@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 
 #[derive(Deserialize, JsonSchema)]
 struct Hello {
-    /// Whom to greet.
+    /// The name to greet.
     name: String,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Greeting {
-    /// How many letters the greeted has.
+    /// The number of letters in the name.
     letters: usize,
     #[serde(skip)]
     text: String,
@@ -36,16 +36,16 @@ impl Output for Greeting {
     }
 }
 
-/// The plainest tool there is.
+/// The simplest tool.
 #[tool]
 async fn hello(Hello { name }: Hello, _progress: Progress) -> Result<Greeting, ToolError> {
     if name.is_empty() {
-        return Err(ToolError::failed("nobody is there"));
+        return Err(ToolError::failed("name is empty"));
     }
     Ok(Greeting { letters: name.chars().count(), text: format!("hello, {name}") })
 }
 
-/// Power over files, made up for these tests.
+/// A file capability for these tests.
 struct Writes;
 
 impl Capability for Writes {
@@ -56,7 +56,7 @@ impl Capability for Writes {
     }
 }
 
-/// Power over the network, made up for these tests.
+/// A network capability for these tests.
 struct Net;
 
 impl Capability for Net {
@@ -69,11 +69,11 @@ impl Capability for Net {
 
 #[derive(Deserialize, JsonSchema)]
 struct Target {
-    /// Where.
+    /// The path.
     path: PathBuf,
 }
 
-/// Everything that can be said.
+/// A tool with every key.
 mod remove {
     use super::*;
 
@@ -103,14 +103,14 @@ mod remove {
         vec![Access::Write(input.path.clone()), Access::Fetch("docs.rs".to_owned())]
     }
 
-    // The names in the written code are `call`, `input` and `value`; none of them may get in the way.
+    // The names in the generated code are `call`, `input` and `value`; none of them may interfere.
     #[tool(description = "remove.txt", effect = read, access = value)]
     pub(super) async fn call(input: Target, _: Writes) -> Result<Reply, ToolError> {
         Ok(Reply::text(input.path.display().to_string()))
     }
 }
 
-/// What the module of a tool is called decides its group, as in `files/lookup.rs`.
+/// The module name decides the group of a tool, as in `files/lookup.rs`.
 mod reference {
     pub(super) mod lookup {
         use crate::*;
@@ -123,8 +123,8 @@ mod reference {
             net: Option<Net>,
             info: CallInfo,
         ) -> Answer<Reply> {
-            let reach = if net.is_some() { "the net" } else { "memory" };
-            Ok(Reply::text(format!("{} from {reach} in {}", input.name, info.session)))
+            let source = if net.is_some() { "the net" } else { "memory" };
+            Ok(Reply::text(format!("{} from {source} in {}", input.name, info.session)))
         }
 
         #[tool(static = MATCH)]
@@ -132,7 +132,7 @@ mod reference {
             Ok(Reply::default())
         }
 
-        // The file does not exist, and neither must the static.
+        // The file does not exist, and the static must not exist either.
         #[tool]
         #[cfg(any())]
         pub(crate) async fn never(_input: Hello) -> Answer<Reply> {
@@ -147,7 +147,7 @@ use reference::lookup;
 fn the_signature_is_the_spec() {
     let spec = TOOL.spec();
     assert_eq!((&*spec.name, &*spec.title, &*spec.group), ("hello", "Hello", "custom"));
-    assert_eq!(spec.description, "Says hello to somebody.");
+    assert_eq!(spec.description, "Says hello to a person.");
     assert_eq!(spec.needs, [Need::required(Power::Free)]);
     assert_eq!(spec.effect, Effect::Read);
     assert_eq!(spec.origin, Origin::Derived);
@@ -160,7 +160,7 @@ fn the_signature_is_the_spec() {
 }
 
 #[test]
-fn the_attribute_says_the_rest() {
+fn the_attribute_sets_the_rest() {
     let spec = remove::REMOVE.spec();
     assert_eq!((&*spec.name, &*spec.title, &*spec.group), ("remove_file", "Remove", "files"));
     assert_eq!(spec.effect, Effect::Destructive);
@@ -189,7 +189,7 @@ fn needs_follow_the_arguments_in_order() {
 }
 
 #[test]
-fn names_that_are_keywords_lose_their_mark() {
+fn names_that_are_keywords_lose_the_r_prefix() {
     let spec = lookup::MATCH.spec();
     assert_eq!((&*spec.name, &*spec.title), ("match", "Match"));
     assert_eq!(spec.description, "A tool whose name is a keyword.");
@@ -197,7 +197,7 @@ fn names_that_are_keywords_lose_their_mark() {
 
 #[track_caller]
 fn check_access(tool: &StaticTool, input: Value, expected: &[Access]) {
-    assert_eq!(tool.access(&input).expect("judged"), expected);
+    assert_eq!(tool.access(&input).expect("declared"), expected);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn access_is_judged_from_the_decoded_input() {
 }
 
 #[test]
-fn without_a_word_access_is_the_needs_as_a_whole() {
+fn by_default_access_is_the_needs_as_a_whole() {
     check_access(&lookup::TOOL, json!({"name": "x"}), &[Access::Any(Power::Net)]);
     check_access(&TOOL, json!({"name": "x"}), &[]);
     let error = TOOL.access(&json!({"name": 5})).expect_err("it does not decode");
@@ -230,7 +230,7 @@ async fn the_function_is_still_a_function() {
 async fn call(rules: &[(Action, &str)], tool: &str, input: Value) -> Outcome {
     let registry = Registry::default();
     let all = [&TOOL, &remove::REMOVE, &remove::TOOL, &lookup::TOOL, &lookup::MATCH];
-    registry.register_all(all).expect("names of their own");
+    registry.register_all(all).expect("distinct names");
     let mut layer = Layer::new(LayerKind::User, "user.toml");
     layer.mode = Some(Mode::All);
     let parse = |(action, text): &(Action, &str)| {
@@ -251,10 +251,10 @@ async fn calls_reach_the_function() {
 }
 
 #[tokio::test]
-async fn failures_come_back_as_they_are() {
+async fn failures_are_returned_unchanged() {
     let failed = |outcome: Outcome| outcome.error.map(|error| (error.kind, error.message));
-    let nobody = failed(call(&[], "hello", json!({"name": ""})).await);
-    assert_eq!(nobody, Some((ErrorKind::ToolFailed, "nobody is there".to_owned())));
+    let unnamed = failed(call(&[], "hello", json!({"name": ""})).await);
+    assert_eq!(unnamed, Some((ErrorKind::ToolFailed, "name is empty".to_owned())));
     let nameless = failed(call(&[], "hello", json!({})).await);
     assert_eq!(nameless.map(|(kind, _)| kind), Some(ErrorKind::Input));
 }

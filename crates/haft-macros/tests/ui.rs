@@ -1,8 +1,9 @@
-//! What people read when they misuse `#[tool]`: only messages that are ours. `TRYBUILD=overwrite` writes them anew.
+//! Compile errors for misuse of `#[tool]`: only haft's own messages. `TRYBUILD=overwrite` rewrites
+//! them.
 
-// The words for a missing file are the operating system's.
+// The message for a missing file comes from the operating system.
 #[cfg(unix)]
 #[test]
-fn misuse_is_explained_where_it_stands() {
+fn misuse_is_explained_at_its_place() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

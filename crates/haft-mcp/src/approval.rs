@@ -346,7 +346,7 @@ mod tests {
         let titles = form["properties"]["decision"]["enumNames"].clone();
         assert_eq!(
             titles[1],
-            "Yes, and `write(a)` until this session ends (would have spared 2 of 9 questions so far)"
+            "Yes, and `write(a)` until this session ends (would have avoided 2 of the last 9 prompts)"
         );
         assert_eq!(titles[6], "Yes, and `write(**)` and `bash(make)` everywhere from now on");
     }

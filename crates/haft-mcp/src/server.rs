@@ -140,7 +140,7 @@ impl ServerBuilder {
     }
 
     /// Sets a function that ends every process that tools have started. It is called when the client
-    /// at a pipe has disconnected, after its calls were cancelled.
+    /// at a pipe has disconnected, and shortly after it has closed its output while it still reads.
     #[must_use]
     pub fn stop_processes(mut self, stop: impl Fn() + Send + Sync + 'static) -> Self {
         self.0.stop_processes = Some(Box::new(stop));

@@ -11,9 +11,9 @@ pub(super) fn decode(rest: &str) -> Result<(String, usize), ParseProblem> {
             '\'' => return Ok((text, index + 1)),
             '\\' => {
                 let (_, kind) = characters.next().ok_or("a quote is not closed")?;
-                let mut digits = |most: usize, radix: u32| {
+                let mut digits = |max: usize, radix: u32| {
                     let mut value = None;
-                    for _ in 0..most {
+                    for _ in 0..max {
                         let digit = characters.peek().and_then(|(_, c)| c.to_digit(radix));
                         let Some(digit) = digit else { break };
                         value = Some(value.unwrap_or(0) * radix + digit);

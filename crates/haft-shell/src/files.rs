@@ -189,7 +189,7 @@ fn goes_deep(name: &str, options: &ParsedOptions<'_>) -> bool {
         options.has(letters) || options.given.iter().any(|given| given.name.starts_with("--r"))
     };
     match name {
-        // GivenOption two directories it reads the files of both, without any option.
+        // Given two directories it reads the files of both, without any option.
         "diff" => true,
         "rm" | "chmod" | "chown" | "chgrp" | "setfacl" | "scp" | "ls" | "dir" | "vdir" | "zcat"
         | "gzip" | "gunzip" => is_deep(&["-r", "-R"]),

@@ -22,6 +22,7 @@ mod options;
 mod parse;
 mod programs;
 mod quoting;
+mod rule_texts;
 mod safe;
 mod scripts;
 mod spellings;
@@ -29,11 +30,10 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod walk;
-mod widths;
 mod words;
 mod wrappers;
 
-pub use widths::{is_too_wide, widths};
+pub use rule_texts::{is_too_wide, rule_texts};
 
 /// Maximum size of a text. Longer texts are not parsed: no person could judge them, and parsing
 /// must be quick.
@@ -64,7 +64,7 @@ pub struct Command {
     pub text: String,
     /// The words.
     pub words: Vec<Word>,
-    /// FileAction risky the command is.
+    /// The risk of the command.
     pub risk: Risk,
     /// The wrappers that it runs through, outermost first: `timeout`, `xargs`, `bash`.
     pub through: Vec<String>,
@@ -79,7 +79,7 @@ pub struct Command {
 pub struct Word {
     /// The text that the program gets, when it is certain; otherwise the source text.
     pub text: String,
-    /// FileAction much is known of it.
+    /// The certainty of the text.
     pub certainty: Certainty,
     /// The beginning that is certain.
     prefix: String,
@@ -98,7 +98,7 @@ pub struct Word {
     is_from_top: bool,
 }
 
-/// FileAction much of a word is known.
+/// The certainty of a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Certainty {
     /// Every character is known.
@@ -110,7 +110,7 @@ pub enum Certainty {
     Unknown,
 }
 
-/// FileAction risky a command is.
+/// The risk of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Risk {
     /// It only reads and prints. Every option was checked.
@@ -130,13 +130,13 @@ pub struct FileUse {
     /// The path without quotes, relative to where the text starts. A leading `~` is the home
     /// directory; a file name that really begins with `~` is written `./~`.
     pub path: PathBuf,
-    /// How the command uses the file.
+    /// The use of the file by the command.
     pub how: FileAction,
-    /// FileAction much the path stands for.
+    /// The extent of the path.
     pub reach: Reach,
 }
 
-/// FileAction a command uses a file.
+/// The use of a file by a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileAction {
     /// It is read.
@@ -145,7 +145,7 @@ pub enum FileAction {
     Write,
 }
 
-/// FileAction much a path stands for.
+/// The extent of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reach {
     /// The file itself.
@@ -254,13 +254,13 @@ pub fn accesses(text: &str, home: Option<&Path>) -> Vec<Access> {
             Risk::Other => CommandRisk::Other,
             Risk::Dangerous(why) => CommandRisk::NeedsApproval(why.to_owned()),
         };
-        let rule_texts = widths(&command);
+        let rule_texts = rule_texts(&command);
         let mut spellings = spellings::of(&command.text, &command.words, command.more);
         for wrapper in wrappers.drain(..) {
             spellings.texts.extend(wrapper.texts);
         }
         let text = command.text;
-        let (spellings, known_prefixes) = (spellings.texts, spellings.seen);
+        let (spellings, known_prefixes) = (spellings.texts, spellings.known_prefixes);
         all.push(Access::Command(Box::new(ParsedCommand {
             text,
             risk,

@@ -95,7 +95,7 @@ pub(super) fn prints_plainly(rest: &[Word]) -> bool {
     };
     let Some(format) = rest.first() else { return true };
     let Some(text) = format.known() else { return rest.len() == 1 && !format.is_open };
-    // Flags, widths and sizes stand between the sign and the letter.
+    // Flags, widths and sizes may come between the sign and the letter.
     let is_between = |c: char| c.is_ascii_digit() || "-+ #'0*.hlLjztq".contains(c);
     let mut pieces = text.split('%').skip(1).filter(|piece| !piece.is_empty());
     !pieces.any(|piece| piece.trim_start_matches(is_between).starts_with('n'))

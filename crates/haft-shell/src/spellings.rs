@@ -3,7 +3,7 @@
 
 use super::{
     Certainty, Word, is_one_of,
-    widths::{arity, global_values},
+    rule_texts::{arity, global_values},
     words::line,
 };
 
@@ -13,18 +13,20 @@ pub(super) struct Spellings {
     pub(super) texts: Vec<String>,
     /// The text before the first word that the parser cannot see; nothing when it sees all of them.
     /// The first belongs to the command's own text.
-    pub(super) seen: Vec<String>,
+    pub(super) known_prefixes: Vec<String>,
 }
 
 /// `text` is the whole text, with assignments. `more`: words are added that the parser cannot see.
 pub(super) fn of(text: &str, words: &[Word], more: bool) -> Spellings {
     let mut found = Spellings::default();
     let assignments = text.strip_suffix(&line(words)).unwrap_or_default();
-    found.seen.extend(seen(words, more).map(|seen| format!("{assignments}{seen}")));
+    found.known_prefixes.extend(
+        known_prefix(words, more).map(|known_prefix| format!("{assignments}{known_prefix}")),
+    );
     for other in variants(words) {
         let spelled = line(&other);
         if spelled != text && !found.texts.contains(&spelled) {
-            found.seen.extend(seen(&other, more));
+            found.known_prefixes.extend(known_prefix(&other, more));
             found.texts.push(spelled);
         }
     }
@@ -71,7 +73,7 @@ fn without_options(name: &str, rest: &[Word], takes_value: bool) -> Vec<Word> {
 }
 
 /// Returns the certain beginning, when not all of it is certain.
-fn seen(words: &[Word], more: bool) -> Option<String> {
+fn known_prefix(words: &[Word], more: bool) -> Option<String> {
     let at = words.iter().position(|word| word.certainty != Certainty::Exact);
     match at {
         Some(at) => {

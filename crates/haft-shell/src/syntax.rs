@@ -13,7 +13,7 @@ pub(super) struct Statement {
     pub(super) is_background: bool,
 }
 
-/// FileAction a pipeline is connected to the one before it.
+/// The connection of a pipeline to the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connector {
     First,

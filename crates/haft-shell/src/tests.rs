@@ -419,7 +419,7 @@ fn git_names_what_it_shows_of_files() {
 }
 
 #[test]
-fn git_that_a_repository_may_make_run_programs_is_told_apart() {
+fn git_commands_that_may_run_programs_of_a_repository_are_recognised() {
     let risk = |text: &str| read(text).commands[0].risk;
     for text in [
         "git status",
@@ -469,7 +469,7 @@ fn git_that_a_repository_may_make_run_programs_is_told_apart() {
 }
 
 #[test]
-fn trees_that_are_written_are_looked_through() {
+fn trees_that_are_written_are_searched() {
     let many = |text: &str| {
         accesses(text, None).into_iter().any(|access| match access {
             Access::Many { path, is_pattern: true, is_write: true } => path.ends_with("sub/**"),
@@ -611,10 +611,10 @@ fn everyday_commands_are_read_only() {
 }
 
 #[test]
-fn widths_say_what_is_done_and_never_too_much() {
+fn rule_texts_name_the_operation_and_never_allow_too_much() {
     let check = |text: &str, expected: &[&str]| {
         let reading = read(text);
-        assert_eq!(widths(&reading.commands[0]), expected, "for {text}");
+        assert_eq!(rule_texts(&reading.commands[0]), expected, "for {text}");
     };
     check("git commit -m x", &["git commit -m x", "git commit -m *", "git commit *"]);
     check("npm run test", &["npm run test", "npm run test *"]);
@@ -646,7 +646,7 @@ fn widths_say_what_is_done_and_never_too_much() {
     check("/usr/bin/python3 a.py", &["/usr/bin/python3 a.py"]);
     check("/usr/bin/git push origin", &["/usr/bin/git push origin"]);
     check("./gradlew build", &["./gradlew build", "./gradlew build *"]);
-    assert_eq!(widths(&read("curl -s https://x.dev | bash").commands[1]), [""; 0]);
+    assert_eq!(rule_texts(&read("curl -s https://x.dev | bash").commands[1]), [""; 0]);
 }
 
 #[test]
@@ -687,7 +687,7 @@ fn a_pattern_that_stands_for_anything_is_too_wide() {
         "pytest -x tests",
         "npm run test -- --watch",
     ] {
-        let offered = widths(&read(text).commands[0]);
+        let offered = rule_texts(&read(text).commands[0]);
         assert!(offered.iter().all(|pattern| !is_too_wide(pattern)), "{offered:?}");
     }
 }
@@ -792,7 +792,7 @@ proptest! {
         read(&open);
         read(&signs);
         for command in read(&signs).commands {
-            widths(&command);
+            rule_texts(&command);
         }
     }
 

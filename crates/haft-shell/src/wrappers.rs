@@ -164,7 +164,7 @@ fn by_table(name: &str, rest: &[Word]) -> WrappedCommand {
             && word.known().is_some_and(|text| !text.starts_with('-') && text.contains('='))
     };
     let skipped = skipped + rest.iter().skip(skipped).take_while(is_assignment).count();
-    // Only numbers and masks may stand before the command.
+    // Only numbers and masks may precede the command.
     if rest.iter().take(skipped).any(|word| word.known().is_none()) {
         return WrappedCommand::Unknown { why: "it has unknown options", is_fetched: false };
     }

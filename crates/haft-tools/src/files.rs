@@ -12,6 +12,7 @@ pub mod list;
 pub mod make_directory;
 pub(crate) mod media;
 pub mod r#move;
+mod page;
 pub mod patch;
 pub mod read;
 pub mod redo;

@@ -1,5 +1,6 @@
-//! What the gate costs: the same call of `hello` as a bare function and through every stage, with the allocations of
-//! each. Goal: the gate's median is at most 20 us above the bare function.
+//! Measures the cost of the gate: the same call of `hello` as a bare function and through all
+//! stages, with the allocations of each. Goal: the gate's median is at most 20 us above the bare
+//! function.
 //!
 //!     cargo bench -p haft --bench gate
 
@@ -32,7 +33,7 @@ fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_time().build().expect("a runtime")
 }
 
-/// The floor: decode and run, nothing else.
+/// The baseline: decode and run, nothing else.
 #[divan::bench]
 fn bare_function(bencher: divan::Bencher<'_, '_>) {
     let runtime = one_thread();
@@ -44,7 +45,7 @@ fn bare_function(bencher: divan::Bencher<'_, '_>) {
     });
 }
 
-/// All stages, stores in memory.
+/// All stages, with stores in memory.
 #[divan::bench]
 fn through_the_gate(bencher: divan::Bencher<'_, '_>) {
     let (runtime, gate, input) = (one_thread(), gate(), input());
@@ -55,13 +56,13 @@ fn through_the_gate(bencher: divan::Bencher<'_, '_>) {
     });
 }
 
-/// As a server does it: called from a task of a runtime with several threads.
+/// Like a server: called from a task of a runtime with several threads.
 #[divan::bench]
 fn through_the_gate_on_two_threads(bencher: divan::Bencher<'_, '_>) {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_time().build();
     let runtime = runtime.expect("a runtime");
     let (gate, input) = (gate(), input());
-    // A hundred calls in one task, so that waking the task itself is not what is measured.
+    // A hundred calls in one task, so that the time to wake the task is not measured.
     bencher.counter(divan::counter::ItemsCount::new(100u32)).bench_local(|| {
         let (gate, input) = (gate.clone(), input.clone());
         let task = runtime.spawn(async move {
@@ -73,14 +74,14 @@ fn through_the_gate_on_two_threads(bencher: divan::Bencher<'_, '_>) {
     });
 }
 
-/// With arguments as the text of a model.
+/// With the arguments as a model's text.
 #[divan::bench]
 fn through_the_gate_from_text(bencher: divan::Bencher<'_, '_>) {
     let (runtime, gate, text) = (one_thread(), gate(), input().to_string());
     bencher.bench_local(|| runtime.block_on(gate.call(request(text.clone()))));
 }
 
-/// A call that policy refuses.
+/// A call that the policy denies.
 #[divan::bench]
 fn refused_by_the_gate(bencher: divan::Bencher<'_, '_>) {
     let (runtime, gate, input) = (one_thread(), gate(), input());

@@ -1,9 +1,11 @@
-//! What the journal costs: `edit` through the gate with and without it, in turns, and what it takes to undo the change of a
-//! thousand files. Goals: at most 1.3 times the edit without it; at most 2 s.
+//! Measures the cost of the journal: `edit` through the gate alternately with and without it, and
+//! the time to undo a change of a thousand files. Goals: at most 1.3 times the edit without
+//! journal; at most 2 s.
 //!
 //!     cargo bench -p haft --bench journal
 //!
-//! The folder is below `target`, on a disk: on a file system in memory an edit waits for nothing, and the ratio is another.
+//! The folder is below `target`, on a disk. On a file system in memory an edit never waits, and the
+//! ratio would differ.
 
 use std::{
     fs,
@@ -31,26 +33,27 @@ fn main() -> std::io::Result<()> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
     let mut out = std::io::stdout().lock();
     let (with, without) = (
-        Desk::new(&folder.path().join("with"), true)?,
-        Desk::new(&folder.path().join("without"), false)?,
+        Setup::new(&folder.path().join("with"), true)?,
+        Setup::new(&folder.path().join("without"), false)?,
     );
     for lines in [20, 500, 5_000, 20_000] {
         let rounds = if lines > 10_000 { ROUNDS / 10 } else { ROUNDS };
         let (mut kept, mut plain) = (Vec::new(), Vec::new());
-        for desk in [&with, &without] {
-            fs::write(desk.folder.join("a.rs"), source(lines))?;
+        for setup in [&with, &without] {
+            fs::write(setup.folder.join("a.rs"), source(lines))?;
         }
         for round in 0..rounds {
-            // In turns, and each first as often as the other: the disk has moods.
+            // Alternate the order, because the speed of the disk varies.
             let order = if round % 2 == 0 { [true, false] } else { [false, true] };
             for is_with in order {
-                let (desk, times) =
+                let (setup, times) =
                     if is_with { (&with, &mut kept) } else { (&without, &mut plain) };
-                // All over the file: one line after the other would be the journal's best case.
+                // Edit lines all over the file. Editing line after line would be the journal's best
+                // case.
                 let line = (round * 7_919) % lines;
                 let (old, new) = (format!("line {line}\n"), format!("{round} line {line}\n"));
                 let input = json!({"path": "a.rs", "old_string": old, "new_string": new});
-                times.push(desk.timed("edit", input));
+                times.push(setup.timed("edit", input));
             }
         }
         let (kept, plain) = (median(&mut kept), median(&mut plain));
@@ -66,7 +69,7 @@ fn main() -> std::io::Result<()> {
     writeln!(out, "{name:<28} {:>10.1?}", median(&mut times))
 }
 
-/// Source code that looks like some: lines that were all the same would pack to nothing.
+/// Text that looks like source code. Equal lines would compress to nothing.
 fn source(lines: usize) -> String {
     const WORDS: [&str; 16] = [
         "reader", "path", "entry", "index", "value", "token", "buffer", "state", "parse", "offset",
@@ -90,37 +93,37 @@ fn median(times: &mut [Duration]) -> Duration {
     times[times.len() / 2]
 }
 
-fn undo_of_many(desk: &Desk, round: usize) -> Duration {
+fn undo_of_many(setup: &Setup, round: usize) -> Duration {
     let name = |number: usize| format!("d{}/{number}.txt", number % 20);
     let mut patch = "*** Begin Patch\n".to_owned();
     for number in 0..FILES {
-        let (path, old) = (desk.folder.join(name(number)), format!("old {number} {round}\n"));
+        let (path, old) = (setup.folder.join(name(number)), format!("old {number} {round}\n"));
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         fs::write(&path, format!("{old}{}", "a line that stays\n".repeat(50))).expect("written");
         let path = name(number);
         patch.push_str(&format!("*** Update File: {path}\n@@\n-{old}+new\n"));
     }
-    desk.timed("patch", json!({"patch": patch + "*** End Patch"}));
-    desk.timed("undo", json!({}))
+    setup.timed("patch", json!({"patch": patch + "*** End Patch"}));
+    setup.timed("undo", json!({}))
 }
 
-fn undo_of_session(desk: &Desk, round: usize) -> Duration {
+fn undo_of_session(setup: &Setup, round: usize) -> Duration {
     let session = format!("round {round}");
     for number in 0..FILES {
         let path = format!("s{}/{number}.txt", number % 20);
         let input = json!({"path": path, "content": format!("{round} {number}\n").repeat(50)});
-        desk.call(&session, "write", input);
+        setup.call(&session, "write", input);
     }
-    desk.timed("undo", json!({"session": session}))
+    setup.timed("undo", json!({"session": session}))
 }
 
-struct Desk {
+struct Setup {
     folder: PathBuf,
     gate: Gate,
     runtime: Runtime,
 }
 
-impl Desk {
+impl Setup {
     fn new(folder: &Path, is_kept: bool) -> std::io::Result<Self> {
         fs::create_dir_all(folder)?;
         let folder = folder.canonicalize()?;

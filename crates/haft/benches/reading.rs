@@ -1,5 +1,6 @@
-//! What reading a command for policy costs. Goals: the median of everyday commands is at most 50 us; a short text that
-//! drives the second grammar's repair as far as it goes takes at most 5 ms, and the longest that is read at all a second.
+//! Measures the analysis of a command for the policy. Goals: a median of at most 50 us for everyday
+//! commands; at most 5 ms for a short text that triggers the worst case of the second parser's
+//! repair; at most one second for the longest text that is analysed.
 //!
 //!     cargo bench -p haft --bench reading
 
@@ -18,13 +19,14 @@ const COMMANDS: &[&str] = &[
     "for f in a b c; do echo \"$f\"; done > out.txt",
 ];
 
-/// Found by chance: what our own parser accepts and the other grammar tries to repair.
-const CROOKED: &[&str] = &[
+/// Found by random tests: our parser accepts these texts, and the other parser tries to repair
+/// them.
+const HARD_TO_REPAIR: &[&str] = &[
     "echo ${x:-{a,b}} [ ] } ${y#(} ; [[ a = b ]] ; case x in (a|b) ls;; esac; ls }{ ]] ((1))",
     "ls [ \"$a\" \"$b\" ] { [ \"$a\" \"$b\" ] { [ \"$c\" \"$d\" ] } { [ \"$a\" \"$b\" ] } ] [ } {",
 ];
 
-/// Pieces that fill the longest text that is read.
+/// Pieces that are repeated to the maximum length.
 const PIECES: &[&str] = &["ls;", "a|", ">a ", "$x;", "x=1;", "a b ", "f(){ ls;};", "cat 'x y' | "];
 
 #[divan::bench(args = COMMANDS)]
@@ -32,7 +34,7 @@ fn reading(command: &str) -> usize {
     read(divan::black_box(command)).commands.len()
 }
 
-#[divan::bench(args = CROOKED)]
+#[divan::bench(args = HARD_TO_REPAIR)]
 fn repairing(command: &str) -> usize {
     read(divan::black_box(command)).commands.len()
 }

@@ -1,5 +1,5 @@
-//! What starting costs: the real binary, spawned again and again beside `true`, interleaved so that a busy moment
-//! hits all of them. Goals: `haft --version` at most 2x and `haft hello` at most 3x of `true`.
+//! Measures the start of the real binary against `true`, interleaved, so that a busy moment affects
+//! all of them. Goals: at most 2x of `true` for `haft --version`, at most 3x for `haft hello`.
 //!
 //!     cargo bench -p haft --bench start
 

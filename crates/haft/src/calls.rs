@@ -1,47 +1,47 @@
-//! One call from the command line. It runs on the main thread: handing it to another one and waiting would cost a
-//! third of the time of a small call, and on a busy machine several times that. A second thread attends to it: it
-//! hears signals, draws the status line, and speaks for the call when a tool blocks the main thread for good.
+//! Runs one call from the command line on the main thread: passing it to another thread would add a
+//! third to the time of a short call, and several times that on a busy machine. A second thread
+//! handles signals, draws the status line, and ends the process when a tool blocks the main thread.
 
-mod attendant;
+mod monitor;
 
 use std::{io, sync::Arc, thread};
 
 use haft_core::{CallRequest, Gate, Outcome};
 use tokio::runtime::{Builder, Runtime};
 
-pub(crate) use self::attendant::{Abandoned, Attendant, Watching};
-use self::attendant::{Claim, Orders};
+pub(crate) use self::monitor::{Abandoned, CallMonitor, StatusLine};
+use self::monitor::{MonitoredCall, ReportClaim};
 
-/// The runtime of the process. It is never dropped: that would wait for whatever still blocks a thread, and the end of
-/// the process does not.
+/// Creates the runtime of the process. It is never dropped, because that would wait for blocked
+/// threads; the end of the process does not.
 pub(crate) fn runtime() -> io::Result<&'static Runtime> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     Ok(Box::leak(Box::new(runtime)))
 }
 
-/// Makes a call and waits for its end. `abandon` is called, by the other thread, when the end must not be waited for:
-/// it has to end the process, since this function then never returns.
+/// Makes a call and waits for its end. If the call must be abandoned, the second thread calls
+/// `abandon`, which has to end the process, because this function then never returns.
 ///
 /// # Errors
-/// When no second thread can be had; then nothing has run.
+/// When the second thread cannot be started. No tool has run then.
 pub(crate) fn make(
     runtime: &Runtime,
     gate: &Gate,
     request: CallRequest,
-    attendant: Attendant,
+    monitor: CallMonitor,
     abandon: impl FnOnce(Abandoned) + Send + 'static,
 ) -> io::Result<Outcome> {
-    let claim = Arc::new(Claim::default());
-    let terminal = attendant.terminal();
-    let orders = Orders::of(gate, &request, claim.clone());
-    thread::Builder::new().name("haft-attendant".to_owned()).spawn(move || {
-        if let Some(end) = attendant.watch(orders) {
+    let claim = Arc::new(ReportClaim::default());
+    let terminal = monitor.terminal();
+    let call = MonitoredCall::of(gate, &request, claim.clone());
+    thread::Builder::new().name("haft-monitor".to_owned()).spawn(move || {
+        if let Some(end) = monitor.watch(call) {
             abandon(end);
         }
     })?;
     let outcome = runtime.block_on(gate.call(request));
     if !claim.take() {
-        // The other thread is speaking for this call and about to end the process.
+        // The other thread reports this call and is about to end the process.
         loop {
             thread::park();
         }

@@ -20,7 +20,7 @@ mod store;
 use std::{ffi::OsString, io, process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgMatches, Command};
-use haft::host::{Ending, Host, catalogue, config::Settings, state};
+use haft::host::{Host, Shutdown, catalogue, config::Settings, state_folder};
 use haft_core::{
     CallRequest, Context, Gate, Input, Outcome, Registry, Scope, Tool, ToolError, ToolSpec,
     did_you_mean, nearest,
@@ -29,8 +29,8 @@ use haft_exec::Programs;
 use tokio::runtime::Runtime;
 
 use crate::{
-    calls::{self, Attendant, Watching},
-    environment::Environment,
+    calls::{self, CallMonitor, StatusLine},
+    environment::CliEnvironment,
     globals::{self, Format, Globals, command_word},
     manual,
     prompt::TerminalPrompt,
@@ -47,7 +47,7 @@ struct OwnCommand {
     section: Section,
     name: &'static str,
     command: fn() -> Command,
-    run: Run,
+    run: RunFn,
 }
 
 /// A heading of `haft --help`.
@@ -60,7 +60,7 @@ enum Section {
     Setup,
 }
 
-enum Run {
+enum RunFn {
     /// Runs with the parsed arguments.
     Parsed(fn(&Cli<'_>, &ArgMatches) -> Ended),
     /// Parses the arguments itself, because they may be those of a tool.
@@ -75,7 +75,7 @@ const fn parsed(
     command: fn() -> Command,
     run: fn(&Cli<'_>, &ArgMatches) -> Ended,
 ) -> OwnCommand {
-    OwnCommand { section, name, command, run: Run::Parsed(run) }
+    OwnCommand { section, name, command, run: RunFn::Parsed(run) }
 }
 
 const fn unparsed(
@@ -84,7 +84,7 @@ const fn unparsed(
     command: fn() -> Command,
     run: fn(&Cli<'_>) -> Ended,
 ) -> OwnCommand {
-    OwnCommand { section, name, command, run: Run::Unparsed(run) }
+    OwnCommand { section, name, command, run: RunFn::Unparsed(run) }
 }
 
 /// haft's own commands, in the order of `haft --help`.
@@ -129,7 +129,7 @@ impl Section {
 /// Runs what the arguments ask for.
 pub(crate) fn run(
     arguments: &[OsString],
-    environment: &Environment,
+    environment: &CliEnvironment,
     terminal: &Arc<Terminal>,
 ) -> Ended {
     let options = globals::options();
@@ -140,10 +140,10 @@ pub(crate) fn run(
     let Some(word) = command_word(arguments, &options) else { return cli.overview(options) };
     if let Some(own) = own_command(word) {
         return match own.run {
-            Run::Parsed(run) => {
+            RunFn::Parsed(run) => {
                 run(&cli, &parse(root(options).subcommand((own.command)()), arguments)?)
             }
-            Run::Unparsed(run) => run(&cli),
+            RunFn::Unparsed(run) => run(&cli),
         };
     }
     match cli.find(word) {
@@ -159,7 +159,7 @@ fn own_command(word: &str) -> Option<&'static OwnCommand> {
 /// The state that every command uses.
 struct Cli<'a> {
     arguments: &'a [OsString],
-    environment: &'a Environment,
+    environment: &'a CliEnvironment,
     terminal: &'a Arc<Terminal>,
     registry: Registry,
     runtime: &'static Runtime,
@@ -175,7 +175,7 @@ impl<'a> Cli<'a> {
 
     fn new(
         arguments: &'a [OsString],
-        environment: &'a Environment,
+        environment: &'a CliEnvironment,
         terminal: &'a Arc<Terminal>,
     ) -> Result<Self, ToolError> {
         let registry = catalogue()?;
@@ -249,19 +249,19 @@ impl<'a> Cli<'a> {
 
     fn attended(&self, gate: &Gate, request: CallRequest, format: Format) -> Result<Outcome, Stop> {
         let is_watched = self.terminal.shows_words() && format == Format::Text;
-        let watching = if is_watched { Watching::Yes } else { Watching::No };
-        let attendant = Attendant::new(self.terminal.clone(), watching).map_err(no_threads)?;
+        let status_line = if is_watched { StatusLine::Shown } else { StatusLine::Hidden };
+        let monitor = CallMonitor::new(self.terminal.clone(), status_line).map_err(no_threads)?;
         let (terminal, tool) = (self.terminal.clone(), request.tool.clone());
         // Orphaned processes of a command become children of this process. This thread starts no processes itself.
         Programs::adopt_orphans();
-        let outcome = calls::make(self.runtime, gate, request, attendant, move |end| {
+        let outcome = calls::make(self.runtime, gate, request, monitor, move |end| {
             report::abandoned(&terminal, format, &tool, &end)
         });
         outcome.map_err(|error| no_threads(error).into())
     }
 
     fn prompt(&self) -> TerminalPrompt {
-        let Environment { host, colours, .. } = self.environment;
+        let CliEnvironment { host, colours, .. } = self.environment;
         let scopes = scopes_at_terminal(self.environment);
         TerminalPrompt::new(self.terminal.clone(), host.user.clone(), *colours, scopes)
     }
@@ -274,7 +274,7 @@ impl<'a> Cli<'a> {
     fn host(&self, settings: Settings) -> Result<Host, ToolError> {
         let host = Host::new(self.environment.host.clone(), settings, self.registry.clone())?;
         host.warnings().iter().for_each(|text| self.terminal.tell(Label::Warning, text));
-        Ok(host.ending(Ending::WithTheCall).attended(|| Tty::open().is_ok()))
+        Ok(host.with_shutdown(Shutdown::AfterOneCall).attended(|| Tty::open().is_ok()))
     }
 
     fn warn(&self, settings: &Settings) {
@@ -289,8 +289,10 @@ impl<'a> Cli<'a> {
     fn doctor(&self, matches: &ArgMatches) -> Ended {
         let globals = Globals::of(matches);
         let host = self.host(Settings::load(&globals.choices, &self.environment.host)?)?;
+        let tried = self.runtime.block_on(doctor::try_command(&host));
+        Programs::end_everything();
         let known = (host.settings(), self.environment);
-        doctor::run(self.terminal, globals.format, host.workspace(), known)
+        doctor::run(self.terminal, globals.format, host.workspace(), known, tried)
     }
 
     /// `haft man`
@@ -304,7 +306,7 @@ impl<'a> Cli<'a> {
         let options = globals::options();
         let taken: Vec<String> = taken(&options).into_iter().map(str::to_owned).collect();
         let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
-        let specs = self.specs(&reference::anywhere());
+        let specs = self.specs(&reference::placeholders());
         let tools =
             specs.iter().map(|spec| tool_command(spec, &ToolCommand::of(&spec.input, &taken)));
         root(options).subcommands(own_commands()).subcommands(tools)
@@ -358,8 +360,12 @@ fn by_id<'a, T>(all: &'a [T], wanted: &str, id: impl Fn(&T) -> &str) -> Vec<&'a 
 
 /// The scopes that a person at a terminal may choose from. The session scope is left out: every command belongs to the
 /// session `cli`, so a rule for it would be a rule for the project under another name.
-fn scopes_at_terminal(environment: &Environment) -> Vec<Scope> {
-    if state(&environment.host).is_some() { vec![Scope::Project, Scope::User] } else { Vec::new() }
+fn scopes_at_terminal(environment: &CliEnvironment) -> Vec<Scope> {
+    if state_folder(&environment.host).is_some() {
+        vec![Scope::Project, Scope::User]
+    } else {
+        Vec::new()
+    }
 }
 
 fn no_threads(error: io::Error) -> ToolError {
@@ -399,7 +405,7 @@ fn root(options: Vec<Arg>) -> Command {
 }
 
 fn tool_command(spec: &ToolSpec, form: &ToolCommand) -> Command {
-    let description = reference::anywhere().describe(spec);
+    let description = reference::placeholders().describe(spec);
     let description = description.unwrap_or_else(|_| spec.description.clone());
     let kebab = spec.name.replace('_', "-");
     let command = form.command(spec, &description);

@@ -1,4 +1,4 @@
-//! Descriptors that the process which started haft left open.
+//! File descriptors that haft inherited from the process that started it.
 
 use std::ffi::c_int;
 
@@ -15,7 +15,7 @@ pub(crate) fn close_on_exec() {
     }
 }
 
-/// For kernels before Linux 5.11.
+/// Fallback for kernels before Linux 5.11.
 fn mark_each() {
     let listed = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers = listed.filter_map(|entry| entry.file_name().to_str()?.parse::<c_int>().ok());

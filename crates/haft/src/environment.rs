@@ -1,4 +1,4 @@
-//! What the program was started with: arguments, and the variables that only its surface reads.
+//! The arguments of the program and the environment variables that only the command line reads.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -6,18 +6,18 @@ use haft::host::environment::{self, variable};
 
 use crate::commands::completion::VARIABLE;
 
-/// What the process was started with, besides its arguments.
+/// The environment of the command line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Environment {
-    /// What gates are made from.
+pub(crate) struct CliEnvironment {
+    /// The part that hosts need.
     pub(crate) host: environment::Environment,
-    /// `$PATH`: where programs are looked for.
+    /// `$PATH`, the search path for programs.
     pub(crate) search_path: Option<OsString>,
-    /// `$CODEX_HOME`: where Codex keeps its configuration, if not in the home.
+    /// `$CODEX_HOME`, the folder of Codex's configuration, if not in the home directory.
     pub(crate) codex_home: Option<PathBuf>,
-    /// `$CLAUDE_CONFIG_DIR`: the same for Claude Code.
+    /// `$CLAUDE_CONFIG_DIR`, the same for Claude Code.
     pub(crate) claude_home: Option<PathBuf>,
-    /// `$HAFT_TOKEN`: what clients over HTTP have to bring.
+    /// `$HAFT_TOKEN`, the token that HTTP clients must send.
     pub(crate) token: Option<String>,
     pub(crate) colours: Colours,
     /// `$COLUMNS`: the width of the terminal, where a person sets it.
@@ -27,7 +27,7 @@ pub(crate) struct Environment {
     pub(crate) completion: Option<String>,
 }
 
-/// Where output has colours.
+/// Whether terminal output may have colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Colours {
     /// On a terminal.
@@ -49,7 +49,7 @@ impl Colours {
     }
 }
 
-/// Whether a panic should be told in full.
+/// Whether a panic prints a backtrace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Backtraces {
     Wanted,
@@ -57,18 +57,18 @@ pub(crate) enum Backtraces {
     Unwanted,
 }
 
-/// The arguments after the program's name.
+/// Returns the arguments after the program's name.
 pub(crate) fn arguments() -> Vec<OsString> {
     std::env::args_os().skip(1).collect()
 }
 
-/// The file that this program was started from.
+/// Returns the executable file of this process.
 pub(crate) fn program() -> Option<PathBuf> {
-    // A file that was replaced since is shown as `… (deleted)`.
+    // The kernel names a file that was replaced since the start `… (deleted)`.
     std::env::current_exe().ok().filter(|program| program.is_file())
 }
 
-impl Environment {
+impl CliEnvironment {
     pub(crate) fn read() -> Self {
         let folder = |name: &str| {
             variable(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())

@@ -1,5 +1,5 @@
-//! Settings, stores, sandbox, network, redaction and policy, wired into a gate once for every surface: the command line, MCP,
-//! the server and programs that embed haft.
+//! Wires settings, stores, sandbox, network, redaction and policy into a gate: for the command
+//! line, MCP, the server and programs that embed haft.
 //!
 //! ```no_run
 //! use haft::{CallRequest, host::{Choices, Host}};
@@ -15,10 +15,10 @@
 //! # }
 //! ```
 
-mod bindings;
 pub mod config;
 pub mod environment;
-mod keeping;
+mod secret_hosts;
+mod storage;
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
@@ -29,43 +29,43 @@ use haft_core::{
 use haft_exec::{Network, ProcessSettings, Programs, Workspace};
 use haft_store::{Recording, StoreVault};
 
-pub use self::keeping::{Ending, feed, flush, inbox, leases, place, state};
-use self::{bindings::Bindings, config::Settings, environment::Environment};
+pub use self::storage::{Shutdown, feed, flush, inbox, leases, state_folder, store_location};
+use self::{config::Settings, environment::Environment, secret_hosts::BoundSecrets};
 
-/// What a person or a program chooses over what the files say.
+/// Choices of the user or the embedding program that override the config files.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
-    /// The folder to work in; else the nearest one with `.haft` or `.git`.
+    /// Folder to work in. Default: the nearest parent folder with `.haft` or `.git`.
     pub workspace: Option<PathBuf>,
-    /// Read instead of the user's own config.toml.
+    /// Config file to read instead of the user's own config.toml.
     pub config: Option<PathBuf>,
-    /// The set of tools.
+    /// Name of the profile, which is the set of tools.
     pub profile: Option<String>,
-    /// The agent whose rules hold.
+    /// Name of the agent whose rules apply.
     pub agent: Option<String>,
-    /// What may run without approval.
+    /// Approval mode: which calls may run without approval.
     pub approve: Option<Mode>,
-    /// The sandbox backend for commands.
+    /// Sandbox backend for commands.
     pub sandbox: Option<ProcessSettings>,
-    /// Where calls and saved rules are kept.
+    /// Store for recorded calls and saved rules: a file or a database URL.
     pub store: Option<String>,
-    /// Whether a call waits for an approver elsewhere when none is available here.
+    /// Lets a call wait for an approver in another process when none is available here.
     pub wait: bool,
 }
 
-/// What gates of one workspace are made from.
+/// Everything that the gates of one workspace share.
 pub struct Host {
     environment: Environment,
     settings: Settings,
     registry: Registry,
     workspace: Arc<Workspace>,
-    ending: Ending,
+    shutdown: Shutdown,
     is_attended: fn() -> bool,
     warnings: Vec<String>,
 }
 
 impl Host {
-    /// Reads the environment of this process and the config files, for the tools that haft comes with.
+    /// Opens a host with haft's own tools, from this process's environment and the config files.
     ///
     /// # Errors
     /// When a file has a mistake, or when the workspace cannot be opened.
@@ -75,10 +75,11 @@ impl Host {
         Self::new(environment, settings, catalogue()?)
     }
 
-    /// The same from what was read already, with any tools.
+    /// Opens a host with the given tools from an environment and settings that are already loaded.
     ///
     /// # Errors
-    /// When the workspace cannot be opened. A further root that is gone is a warning: it must not stop the rest.
+    /// When the workspace cannot be opened. An additional root that is missing is only a warning,
+    /// so that the others stay usable.
     pub fn new(
         environment: Environment,
         mut settings: Settings,
@@ -86,62 +87,64 @@ impl Host {
     ) -> Result<Self, ToolError> {
         let mut warnings = Vec::new();
         let workspace = open_workspace(&mut settings, &mut warnings)?;
-        let (ending, is_attended) = (Ending::default(), || false);
-        Ok(Self { environment, settings, registry, workspace, ending, is_attended, warnings })
+        let (shutdown, is_attended) = (Shutdown::default(), || false);
+        Ok(Self { environment, settings, registry, workspace, shutdown, is_attended, warnings })
     }
 
-    /// How this process ends; else it calls [`flush`] and handles signals itself.
+    /// Sets how this process ends. By default the caller calls [`flush`] and handles signals
+    /// itself.
     #[must_use]
-    pub fn ending(mut self, ending: Ending) -> Self {
-        self.ending = ending;
+    pub fn with_shutdown(mut self, shutdown: Shutdown) -> Self {
+        self.shutdown = shutdown;
         self
     }
 
-    /// Asks this before an approval request is kept for a person at a terminal.
+    /// Sets the check for a user at a terminal. It runs before an approval request is stored for
+    /// that user.
     #[must_use]
     pub fn attended(mut self, is_attended: fn() -> bool) -> Self {
         self.is_attended = is_attended;
         self
     }
 
-    /// Roots that cannot be worked in, each with the reason.
+    /// Returns the configured roots that cannot be opened, each with the reason.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// What the files say.
+    /// Returns the settings from the config files.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The folders that file tools work in.
+    /// Returns the folders that file tools work in.
     pub fn workspace(&self) -> &Arc<Workspace> {
         &self.workspace
     }
 
-    /// A gate with everything that is here.
+    /// Starts a gate with all stores, capabilities and policy of this host.
     pub fn gate(&self) -> GateBuilder {
         let Self { environment, settings, workspace, .. } = self;
         let vault = self.vault();
         let gate = Gate::builder(self.registry.clone());
-        let gate = keeping::keep(gate, environment, settings, self.ending, self.is_attended)
+        let gate = storage::attach(gate, environment, settings, self.shutdown, self.is_attended)
             .workspace_info(settings.workspace_info())
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace.clone())
             .service(self.programs(vault.clone()))
             .service(self.network(vault.clone()))
-            .service(self.bindings())
+            .service(self.secret_hosts())
             .policy(settings.policy.clone())
-            .command_reader(self.reader())
+            .command_reader(self.command_reader())
             .limits(settings.limits.clone())
             .redactor(self.redactor(vault));
-        if settings.outputs.points_at_repeats && self.ending != Ending::WithTheCall {
+        if settings.outputs.points_at_repeats && self.shutdown != Shutdown::AfterOneCall {
             return gate.omit_repeats();
         }
         gate
     }
 
-    /// A gate that runs nothing: a recording answers every call.
+    /// Starts a gate that runs nothing: a recording answers every call.
     pub fn replaying(&self, recording: Recording) -> GateBuilder {
         Gate::builder(self.registry.clone())
             .workspace_info(self.settings.workspace_info())
@@ -150,7 +153,7 @@ impl Host {
             .replay_from(Arc::new(recording))
     }
 
-    /// Who calls: a session of this name, with the profile and the agent of the settings.
+    /// Returns the context of a caller in this session, with the profile of the settings.
     pub fn context(&self, session: &str) -> Context {
         let mut context = Context::new(session);
         context.profile.clone_from(&self.settings.profile);
@@ -161,28 +164,34 @@ impl Host {
         vault(&self.environment).map(|vault| vault as _)
     }
 
-    /// What policy judges in a command line.
-    fn reader(&self) -> CommandReader {
+    /// Returns the function that lists the accesses of a command line for the policy.
+    fn command_reader(&self) -> CommandReader {
         let home = self.environment.home.clone();
         Arc::new(move |text| haft_shell::accesses(text, home.as_deref()))
     }
 
-    /// What runs commands.
+    /// Returns the executor of commands, without the secrets of the vault.
+    pub fn executor(&self) -> Arc<dyn Executor> {
+        self.programs(None)
+    }
+
+    /// Returns the executor of commands.
     fn programs(&self, vault: Option<Arc<dyn Vault>>) -> Arc<dyn Executor> {
         let Self { environment, settings, workspace, .. } = self;
-        let around = settings.sandbox.clone();
+        let sandbox = settings.sandbox.clone();
         let temporary = &environment.temporary;
-        let programs = Programs::new(around, workspace.clone(), environment::all, temporary)
+        let programs = Programs::new(sandbox, workspace.clone(), environment::all, temporary)
             .limited(settings.allowance)
             .with_secrets(settings.network.credentials.clone(), vault)
             .showing(settings.shown.clone())
-            .closing(self.closing())
-            .hiding(state(environment).into_iter().collect());
+            .closing(self.closed_globs())
+            .hiding(state_folder(environment).into_iter().collect());
         Arc::new(programs)
     }
 
-    /// The absolute path globs that close something to commands: of rules that ask or deny, and of secrets.
-    fn closing(&self) -> Vec<PathBuf> {
+    /// Returns the absolute path globs that commands may not access: those of secrets and of rules
+    /// that ask or deny.
+    fn closed_globs(&self) -> Vec<PathBuf> {
         let policy = &self.settings.policy;
         let of_agents =
             policy.layers().iter().flat_map(|layer| &layer.agents).flat_map(|it| &it.rules);
@@ -201,16 +210,16 @@ impl Host {
         of_rules.chain(secrets).filter_map(absolute).collect()
     }
 
-    /// What knows which secrets are for certain hosts only.
-    fn bindings(&self) -> Arc<dyn SecretHosts> {
-        Arc::new(Bindings {
+    /// Returns the lookup of secrets that are bound to certain hosts.
+    fn secret_hosts(&self) -> Arc<dyn SecretHosts> {
+        Arc::new(BoundSecrets {
             credentials: self.settings.network.credentials.clone(),
             vault: vault(&self.environment),
             variables: environment::all,
         })
     }
 
-    /// What talks to other machines.
+    /// Returns the network client.
     fn network(&self, vault: Option<Arc<dyn Vault>>) -> Arc<dyn NetworkClient> {
         let mut settings = self.settings.network.clone();
         settings.variables = environment::all;
@@ -218,8 +227,8 @@ impl Host {
         Arc::new(Network::new(settings))
     }
 
-    /// What knows the secrets that must not be shown: those whose variables' names tell of them, those that a person has
-    /// named, and those that are kept.
+    /// Returns the redactor. It knows the variables whose names mark them as secrets, the
+    /// credentials of the config files, and the secrets in the vault.
     fn redactor(&self, vault: Option<Arc<dyn Vault>>) -> Redactor {
         let credentials = &self.settings.network.credentials;
         let named = |(name, value): (OsString, OsString)| {
@@ -230,16 +239,16 @@ impl Host {
         let named = all.into_iter().filter_map(named);
         let redactor = Redactor::new(self.environment.secrets.iter().cloned().chain(named));
         match vault {
-            Some(vault) => redactor.watching(vault),
+            Some(vault) => redactor.with_vault(vault),
             None => redactor,
         }
     }
 }
 
-/// The tools that haft comes with.
+/// Returns haft's own tools.
 ///
 /// # Errors
-/// When two of them have one name.
+/// When two of them have the same name.
 pub fn catalogue() -> Result<Registry, ToolError> {
     let registry = Registry::default();
     registry
@@ -248,9 +257,9 @@ pub fn catalogue() -> Result<Registry, ToolError> {
     Ok(registry)
 }
 
-/// The secrets of the person. None without a home.
+/// Returns the user's vault of secrets, or `None` when there is no home directory.
 pub fn vault(environment: &Environment) -> Option<Arc<StoreVault>> {
-    Some(StoreVault::new(&state(environment)?, environment::all))
+    Some(StoreVault::new(&state_folder(environment)?, environment::all))
 }
 
 fn open_workspace(
@@ -259,8 +268,8 @@ fn open_workspace(
 ) -> Result<Arc<Workspace>, ToolError> {
     let mut workspace = Workspace::open(&settings.workspace).map_err(|error| {
         let folder = settings.workspace.display();
-        ToolError::unavailable(format!("the workspace {folder} cannot be opened: {error}"))
-            .hint("mend its permissions, or name another one with --workspace")
+        ToolError::unavailable(format!("cannot open the workspace {folder}: {error}"))
+            .hint("fix its permissions, or choose another with --workspace")
     })?;
     workspace.set_current_directory(&settings.directory);
     for (name, path) in &settings.roots {

@@ -1,145 +1,155 @@
-//! haft in the configuration of the clients that people already use: where each keeps it, what an entry looks like,
-//! and how one is put in, replaced and taken out again without touching anything else. Asking and telling are not here.
+//! Puts haft into the configuration of existing clients: finds their files, adds, replaces and
+//! removes the entry, and changes nothing else. Prompts and output are in `commands/init.rs`.
 
+mod change_records;
 mod clients;
-mod difference;
 mod disk;
 mod document;
 mod jsonc;
-mod launch;
-mod record;
+mod server_command;
 mod text;
 mod toml_text;
+mod unified_diff;
 
 use std::path::{Path, PathBuf};
 
 use haft_core::{ErrorKind, ToolError};
 
-pub(crate) use self::{
-    clients::{Client, Scope},
-    document::fresh,
-    launch::Launch,
-};
 use self::{
-    disk::Found,
-    document::{Document, Present, Refusal},
-    record::{Change, Records},
-    text::Fault,
+    change_records::{ChangeRecords, RecordedChange},
+    disk::FoundConfig,
+    document::{ConfigDocument, EditError, EntryState},
+    text::TextError,
 };
-use crate::environment::Environment;
+pub(crate) use self::{
+    clients::{ClientApp, InitScope},
+    document::new_file,
+    server_command::ServerCommand,
+};
+use crate::environment::CliEnvironment;
 
-const BY_HAND: &str = "mend it and call again, or add the entry by hand; `--print` shows it";
+const BY_HAND: &str = "fix it and retry, or add the entry by hand; `--print` shows it";
 
-/// Where clients are looked for.
-pub(crate) struct House<'a> {
+/// The configuration files of clients in one workspace and one environment.
+pub(crate) struct ClientConfigs<'a> {
     pub(crate) workspace: &'a Path,
-    pub(crate) environment: &'a Environment,
+    pub(crate) environment: &'a CliEnvironment,
 }
 
-/// What is about to happen to a file.
+/// How a change affects a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
-    /// Nothing: the entry is there as it would be written.
+pub(crate) enum ConfigAction {
+    /// No change: the entry already has the right content.
     AlreadyThere,
     Add,
-    /// There is an entry of that name that says something else.
+    /// An entry of that name with other content is replaced.
     Replace,
-    /// Nothing: what was changed has been changed back by somebody else.
-    AlreadyBack,
-    /// The file as it was before haft changed it.
+    /// No change: another program already undid the change.
+    AlreadyUndone,
+    /// The file gets the content from before haft's change.
     Restore,
-    /// The file was changed since, so only haft's entry goes.
-    TakeOut,
-    /// haft made the file, and nobody has touched it.
+    /// Only haft's entry is removed, because the file was changed since.
+    RemoveEntry,
+    /// The file is removed: haft created it and nothing changed it since.
     RemoveFile,
 }
 
-impl Deed {
-    /// The name for programs.
+impl ConfigAction {
+    /// Returns the name in JSON output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::AlreadyThere => "already_there",
             Self::Add => "added",
             Self::Replace => "replaced",
-            Self::AlreadyBack => "already_back",
+            Self::AlreadyUndone => "already_back",
             Self::Restore => "restored",
-            Self::TakeOut => "entry_removed",
+            Self::RemoveEntry => "entry_removed",
             Self::RemoveFile => "file_removed",
         }
     }
 
-    pub(crate) fn changes_something(self) -> bool {
-        !matches!(self, Self::AlreadyThere | Self::AlreadyBack)
+    pub(crate) fn is_change(self) -> bool {
+        !matches!(self, Self::AlreadyThere | Self::AlreadyUndone)
     }
 }
 
-/// A change that has been worked out and not been made.
-pub(crate) struct Plan {
-    pub(crate) client: Client,
-    pub(crate) scope: Scope,
-    pub(crate) deed: Deed,
-    /// Where the file really lies.
+/// A planned change that has not been made yet.
+pub(crate) struct InitPlan {
+    pub(crate) client: ClientApp,
+    pub(crate) scope: InitScope,
+    pub(crate) action: ConfigAction,
+    /// Path of the file with symbolic links resolved.
     pub(crate) file: PathBuf,
     before: Option<String>,
     after: Option<String>,
-    /// Of the change that is taken back.
-    record: Option<Change>,
+    /// The record of the change that is undone.
+    record: Option<RecordedChange>,
 }
 
-/// What is in one file of one client.
-pub(crate) struct Row {
-    pub(crate) client: Client,
-    pub(crate) scope: Scope,
+/// Whether a client's file has haft's entry.
+pub(crate) struct ClientStatus {
+    pub(crate) client: ClientApp,
+    pub(crate) scope: InitScope,
     pub(crate) file: PathBuf,
     /// `yes`, `no`, `other`, `-` when there is no file, `?` when it cannot be read.
     pub(crate) status: &'static str,
 }
 
-impl House<'_> {
-    /// How haft would be put into a client's file.
+impl ClientConfigs<'_> {
+    /// Plans how to add haft to a client's file.
     ///
     /// # Errors
     /// When the file cannot be read, or has something else where the entry belongs.
     pub(crate) fn plan(
         &self,
-        client: Client,
-        scope: Scope,
-        launch: &Launch,
-    ) -> Result<Plan, ToolError> {
-        let Found { path: file, text: before } = self.file_of(client, scope)?;
+        client: ClientApp,
+        scope: InitScope,
+        server: &ServerCommand,
+    ) -> Result<InitPlan, ToolError> {
+        let FoundConfig { path: file, text: before } = self.file_of(client, scope)?;
         let Some(text) = &before else {
-            let after = Some(fresh(client, launch));
-            return Ok(Plan { client, scope, deed: Deed::Add, file, before, after, record: None });
+            let after = Some(new_file(client, server));
+            return Ok(InitPlan {
+                client,
+                scope,
+                action: ConfigAction::Add,
+                file,
+                before,
+                after,
+                record: None,
+            });
         };
-        let document = Document::read(client, text).map_err(|fault| faulty(&file, text, &fault))?;
-        let deed = match document.present(launch) {
-            Present::Same => Deed::AlreadyThere,
-            Present::Other => Deed::Replace,
-            Present::Nothing => Deed::Add,
+        let document =
+            ConfigDocument::read(client, text).map_err(|error| invalid(&file, text, &error))?;
+        let action = match document.entry_state(server) {
+            EntryState::Same => ConfigAction::AlreadyThere,
+            EntryState::Different => ConfigAction::Replace,
+            EntryState::Missing => ConfigAction::Add,
         };
-        let after = match deed {
-            Deed::AlreadyThere => text.clone(),
-            _ => document.with(launch).map_err(|refusal| refused(&file, text, refusal))?,
+        let after = match action {
+            ConfigAction::AlreadyThere => text.clone(),
+            _ => document.with(server).map_err(|error| edit_error(&file, text, error))?,
         };
-        Ok(Plan { client, scope, deed, file, before, after: Some(after), record: None })
+        Ok(InitPlan { client, scope, action, file, before, after: Some(after), record: None })
     }
 
-    /// How the last change to a client's file would be taken back; with no scope, the last one to either.
+    /// Plans how to undo the last change to a client's file. Without a scope it is the last change
+    /// to any of the client's files.
     ///
     /// # Errors
-    /// When nothing was changed here.
+    /// When haft changed nothing here.
     pub(crate) fn plan_undo(
         &self,
-        client: Client,
-        scope: Option<Scope>,
-    ) -> Result<Plan, ToolError> {
-        let records = Records::load(self.environment.host.state_home.as_deref())?;
+        client: ClientApp,
+        scope: Option<InitScope>,
+    ) -> Result<InitPlan, ToolError> {
+        let records = ChangeRecords::load(self.environment.host.state_home.as_deref())?;
         let (mut files, mut scopes) = (Vec::new(), Vec::new());
         for scope in
-            Scope::ALL.into_iter().filter(|known| scope.is_none_or(|scope| scope == *known))
+            InitScope::ALL.into_iter().filter(|known| scope.is_none_or(|scope| scope == *known))
         {
             for file in client.files(scope, self.workspace, self.environment).unwrap_or_default() {
-                files.push(disk::look(&file).map_or(file, |found| found.path));
+                files.push(disk::read(&file).map_or(file, |found| found.path));
                 scopes.push(scope);
             }
         }
@@ -147,37 +157,38 @@ impl House<'_> {
             return Err(nothing_to_undo(client, &records));
         };
         let place = files.iter().position(|file| *file == change.file);
-        let scope = place.and_then(|idx| scopes.get(idx)).copied().unwrap_or(Scope::User);
-        plan_of_undoing(client, scope, change.clone())
+        let scope = place.and_then(|idx| scopes.get(idx)).copied().unwrap_or(InitScope::User);
+        plan_undo_of(client, scope, change.clone())
     }
 
-    /// What is where.
-    pub(crate) fn survey(&self, launch: &Launch) -> Vec<Row> {
+    /// Returns the status of all clients.
+    pub(crate) fn survey(&self, server: &ServerCommand) -> Vec<ClientStatus> {
         let mut rows = Vec::new();
-        for client in Client::ALL {
-            for scope in Scope::ALL {
-                // Without a home there is no file of one's own to speak of.
+        for client in ClientApp::ALL {
+            for scope in InitScope::ALL {
+                // Without a home directory there is no user file.
                 let Ok(files) = client.files(scope, self.workspace, self.environment) else {
                     continue;
                 };
-                let Some(usual) = files.first().cloned() else { continue };
+                let Some(default) = files.first().cloned() else { continue };
                 let (file, status) = match self.file_of(client, scope) {
-                    Ok(found) => (found.path.clone(), status(client, &found, launch)),
-                    Err(_) => (usual, "?"),
+                    Ok(found) => (found.path.clone(), status(client, &found, server)),
+                    Err(_) => (default, "?"),
                 };
-                rows.push(Row { client, scope, file, status });
+                rows.push(ClientStatus { client, scope, file, status });
             }
         }
         rows
     }
 
-    /// The file that counts: the one with haft in it, else one that is there, else the one to make.
-    fn file_of(&self, client: Client, scope: Scope) -> Result<Found, ToolError> {
+    /// Finds the file to change: the one with haft in it, else an existing one, else the one to
+    /// create.
+    fn file_of(&self, client: ClientApp, scope: InitScope) -> Result<FoundConfig, ToolError> {
         let files = client.files(scope, self.workspace, self.environment)?;
-        let mut found = files.iter().map(|file| disk::look(file)).collect::<Result<Vec<_>, _>>()?;
-        let has_entry = |found: &Found| {
+        let mut found = files.iter().map(|file| disk::read(file)).collect::<Result<Vec<_>, _>>()?;
+        let has_entry = |found: &FoundConfig| {
             let text = found.text.as_deref().unwrap_or_default();
-            Document::read(client, text).is_ok_and(|document| document.has_entry())
+            ConfigDocument::read(client, text).is_ok_and(|document| document.has_entry())
         };
         let idx = found.iter().position(has_entry);
         let idx = idx.or_else(|| found.iter().position(|found| found.text.is_some()));
@@ -185,53 +196,58 @@ impl House<'_> {
     }
 }
 
-impl Plan {
-    /// The change as a unified diff.
+impl InitPlan {
+    /// Returns the change as a unified diff.
     pub(crate) fn diff(&self) -> String {
         let path = self.file.display().to_string();
-        difference::unified(&path, self.before.as_deref(), self.after.as_deref())
+        unified_diff::unified(&path, self.before.as_deref(), self.after.as_deref())
     }
 
-    /// Makes the change and returns where the copy of the old file is, if there is one.
+    /// Makes the change and returns the path of the backup, if there is one.
     ///
     /// # Errors
-    /// Of kind `conflict` when the file is not what it was any more; nothing is written then, nor when anything else
-    /// goes wrong.
-    pub(crate) fn carry_out(self, environment: &Environment) -> Result<Option<PathBuf>, ToolError> {
+    /// Of kind `conflict` when the file changed in the meantime. After any error the file is
+    /// unchanged.
+    pub(crate) fn apply(self, environment: &CliEnvironment) -> Result<Option<PathBuf>, ToolError> {
         self.check_unchanged()?;
-        let mut records = Records::load(environment.host.state_home.as_deref())?;
+        let mut records = ChangeRecords::load(environment.host.state_home.as_deref())?;
         match (&self.record, &self.after) {
             (None, Some(after)) => self.write(after, &mut records),
-            (Some(change), _) => self.take_back(change, &mut records),
+            (Some(change), _) => self.undo(change, &mut records),
             (None, None) => Ok(None),
         }
     }
 
-    /// While somebody was asked, the client may have written its file.
+    /// Checks that the client did not write its file while the user was asked.
     fn check_unchanged(&self) -> Result<(), ToolError> {
-        if disk::look(&self.file)?.text == self.before {
+        if disk::read(&self.file)?.text == self.before {
             return Ok(());
         }
-        let message = format!("{} was changed by somebody else meanwhile", self.file.display());
-        Err(ToolError::conflict(message).hint("call again to see the change as it would be now"))
+        let message =
+            format!("{} was changed by another process in the meantime", self.file.display());
+        Err(ToolError::conflict(message).hint("retry to see the change to the new content"))
     }
 
-    fn write(&self, after: &str, records: &mut Records) -> Result<Option<PathBuf>, ToolError> {
+    fn write(
+        &self,
+        after: &str,
+        records: &mut ChangeRecords,
+    ) -> Result<Option<PathBuf>, ToolError> {
         let made = disk::make_folder_of(&self.file)?;
         let backup =
             self.before.as_deref().map(|before| disk::back_up(&self.file, before)).transpose()?;
-        let change = Change {
+        let change = RecordedChange {
             client: self.client.name().to_owned(),
             file: self.file.clone(),
             backup: backup.clone(),
-            before: self.before.as_deref().map(record::hash),
-            after: record::hash(after),
+            before: self.before.as_deref().map(change_records::hash),
+            after: change_records::hash(after),
             made,
         };
-        // Remembered first: a change that is remembered and was not made is noticed by its hash, the other way round
-        // nobody could take it back.
+        // Record the change first: a recorded change that was not made is detected by its hash, but
+        // an unrecorded change could not be undone.
         let written = records.add(change.clone()).and_then(|()| {
-            // Should forgetting fail too, the hash tells that the change was not made.
+            // If removing the record fails too, the hash shows that the change was not made.
             let forget = |_: &ToolError| drop(records.forget(&change));
             disk::replace(&self.file, after).inspect_err(forget)
         });
@@ -242,13 +258,13 @@ impl Plan {
         Ok(backup)
     }
 
-    fn take_back(
+    fn undo(
         &self,
-        change: &Change,
-        records: &mut Records,
+        change: &RecordedChange,
+        records: &mut ChangeRecords,
     ) -> Result<Option<PathBuf>, ToolError> {
-        match (self.deed, &self.after) {
-            (Deed::AlreadyBack, _) => {}
+        match (self.action, &self.after) {
+            (ConfigAction::AlreadyUndone, _) => {}
             (_, Some(after)) => disk::replace(&self.file, after)?,
             (_, None) => {
                 disk::remove(&self.file)?;
@@ -256,9 +272,10 @@ impl Plan {
             }
         }
         records.forget(change)?;
-        // A copy of what is there again is of no use; one of what was there before others changed it may be.
+        // The backup is useless once its content is restored. If other programs changed the file,
+        // the backup may still be needed.
         let backup = change.backup.clone();
-        if self.deed == Deed::TakeOut {
+        if self.action == ConfigAction::RemoveEntry {
             return Ok(backup);
         }
         backup.map_or(Ok(()), |backup| disk::remove(&backup))?;
@@ -266,74 +283,83 @@ impl Plan {
     }
 }
 
-fn plan_of_undoing(client: Client, scope: Scope, change: Change) -> Result<Plan, ToolError> {
-    let before = disk::look(&change.file)?.text;
-    let now = before.as_deref().map(record::hash);
-    let backup = change.backup.as_ref().and_then(|backup| disk::look(backup).ok()?.text);
-    let backup = backup.filter(|text| Some(record::hash(text)) == change.before);
-    let (deed, after) = match &before {
-        None => (Deed::AlreadyBack, None),
-        Some(_) if now == change.before => (Deed::AlreadyBack, before.clone()),
+fn plan_undo_of(
+    client: ClientApp,
+    scope: InitScope,
+    change: RecordedChange,
+) -> Result<InitPlan, ToolError> {
+    let before = disk::read(&change.file)?.text;
+    let now = before.as_deref().map(change_records::hash);
+    let backup = change.backup.as_ref().and_then(|backup| disk::read(backup).ok()?.text);
+    let backup = backup.filter(|text| Some(change_records::hash(text)) == change.before);
+    let (action, after) = match &before {
+        None => (ConfigAction::AlreadyUndone, None),
+        Some(_) if now == change.before => (ConfigAction::AlreadyUndone, before.clone()),
         Some(_) if now.as_ref() == Some(&change.after) && change.before.is_none() => {
-            (Deed::RemoveFile, None)
+            (ConfigAction::RemoveFile, None)
         }
         Some(_) if now.as_ref() == Some(&change.after) && backup.is_some() => {
-            (Deed::Restore, backup)
+            (ConfigAction::Restore, backup)
         }
         Some(text) => {
-            let document = Document::read(client, text);
-            let document = document.map_err(|fault| faulty(&change.file, text, &fault))?;
-            let after = document.without().map_err(|why| refused(&change.file, text, why))?;
-            let deed = if after == *text { Deed::AlreadyBack } else { Deed::TakeOut };
-            (deed, Some(after))
+            let document = ConfigDocument::read(client, text);
+            let document = document.map_err(|error| invalid(&change.file, text, &error))?;
+            let after = document.without().map_err(|why| edit_error(&change.file, text, why))?;
+            let action = if after == *text {
+                ConfigAction::AlreadyUndone
+            } else {
+                ConfigAction::RemoveEntry
+            };
+            (action, Some(after))
         }
     };
     let file = change.file.clone();
-    Ok(Plan { client, scope, deed, file, before, after, record: Some(change) })
+    Ok(InitPlan { client, scope, action, file, before, after, record: Some(change) })
 }
 
-fn status(client: Client, found: &Found, launch: &Launch) -> &'static str {
+fn status(client: ClientApp, found: &FoundConfig, server: &ServerCommand) -> &'static str {
     let Some(text) = &found.text else { return "-" };
-    match Document::read(client, text).map(|document| document.present(launch)) {
-        Ok(Present::Same) => "yes",
-        Ok(Present::Other) => "other",
-        Ok(Present::Nothing) => "no",
+    match ConfigDocument::read(client, text).map(|document| document.entry_state(server)) {
+        Ok(EntryState::Same) => "yes",
+        Ok(EntryState::Different) => "other",
+        Ok(EntryState::Missing) => "no",
         Err(_) => "?",
     }
 }
 
-/// Takes away the folders that were made, as long as nothing else is in them.
+/// Removes the folders that haft created if they are empty.
 fn remove_folders(made: &[PathBuf]) {
     for folder in made.iter().rev() {
-        // The first one that is in use keeps the ones around it too.
+        // A folder that is not empty keeps its parents too.
         if std::fs::remove_dir(folder).is_err() {
             return;
         }
     }
 }
 
-fn nothing_to_undo(client: Client, records: &Records) -> ToolError {
+fn nothing_to_undo(client: ClientApp, records: &ChangeRecords) -> ToolError {
     let name = client.name();
     let hint = match records.elsewhere(client) {
         Some(file) => {
-            format!("the last change was to {}; call from that project", file.display())
+            format!("the last change was to {}; run the command in that project", file.display())
         }
-        None => format!("`haft init {name} --print` shows what to take out by hand"),
+        None => format!("`haft init {name} --print` shows the entry to remove by hand"),
     };
-    ToolError::not_found(format!("haft has changed nothing of {name} here")).hint(hint)
+    ToolError::not_found(format!("haft has not changed the configuration of {name} here"))
+        .hint(hint)
 }
 
-fn faulty(file: &Path, text: &str, fault: &Fault) -> ToolError {
-    let (line, column) = fault.place(text.trim_start_matches('\u{feff}'));
-    ToolError::input(format!("{}:{line}:{column}: {}", file.display(), fault.problem)).hint(BY_HAND)
+fn invalid(file: &Path, text: &str, error: &TextError) -> ToolError {
+    let (line, column) = error.position(text.trim_start_matches('\u{feff}'));
+    ToolError::input(format!("{}:{line}:{column}: {}", file.display(), error.problem)).hint(BY_HAND)
 }
 
-fn refused(file: &Path, text: &str, refusal: Refusal) -> ToolError {
-    match refusal {
-        Refusal::Faulty(fault) => faulty(file, text, &fault),
-        Refusal::Unsafe => {
+fn edit_error(file: &Path, text: &str, error: EditError) -> ToolError {
+    match error {
+        EditError::Invalid(error) => invalid(file, text, &error),
+        EditError::Unsafe => {
             let message = format!(
-                "{} was left alone: the edit would have changed more than haft's entry",
+                "{} was not changed: the edit would have changed more than haft's entry",
                 file.display()
             );
             ToolError::new(ErrorKind::Internal, message).hint(BY_HAND)

@@ -1,8 +1,9 @@
-//! haft, the tool layer for AI agents: tools are defined once and every call passes one gate. This crate is the front
-//! door for Rust programs; everything in it lives in the crates it re-exports. The command line is in the binary
-//! beside it, not here.
+//! haft, the tool layer for AI agents: tools are defined once, and every call passes one gate. This
+//! crate re-exports the public API of the other crates for Rust programs. The command line is in
+//! the binary of this package.
 //!
-//! With the feature `host` (part of the default) one call wires a gate as the command line has it:
+//! With the feature `host`, which is on by default, [`host::Host`] builds the same gate as the
+//! command line:
 //!
 //! ```no_run
 //! use haft::{CallRequest, host::{Choices, Host}};
@@ -18,14 +19,14 @@
 //! # }
 //! ```
 //!
-//! Without it a gate is built from its parts:
+//! Without that feature, build a gate from its parts:
 //!
 //! ```no_run
 //! use std::{path::Path, sync::Arc};
 //!
 //! use haft::{
-//!     Around, CallRequest, Context, Gate, Network, NetworkSettings, Programs, Registry, Workspace,
-//!     commands::Executor, files::Disk, network::Client,
+//!     CallRequest, Context, Gate, Network, NetworkSettings, ProcessSettings, Programs, Registry,
+//!     Workspace, commands::Executor, files::Disk, network::NetworkClient,
 //! };
 //! use serde_json::json;
 //!
@@ -36,15 +37,15 @@
 //! let gate = Gate::builder(registry)
 //!     .paths(workspace.clone())
 //!     .service::<dyn Disk>(workspace.clone())
-//!     // Leave this out and `bash` says that there is nothing to run commands.
+//!     // Without an executor `bash` returns an error.
 //!     .service::<dyn Executor>(Arc::new(Programs::new(
-//!         Around::Sandbox,
+//!         ProcessSettings::Sandbox,
 //!         workspace,
 //!         || std::env::vars_os().collect(),
 //!         Path::new("/var/tmp"),
 //!     )))
-//!     // The same for `web_fetch` and the network.
-//!     .service::<dyn Client>(Arc::new(Network::new(NetworkSettings::default())))
+//!     // Without a network client `web_fetch` returns an error.
+//!     .service::<dyn NetworkClient>(Arc::new(Network::new(NetworkSettings::default())))
 //!     .build();
 //!
 //! let request = CallRequest::new("read", json!({"path": "Cargo.toml"}), Context::new("my-session"));
@@ -56,27 +57,28 @@
 
 #![warn(missing_docs)]
 
-// `#[tool]` writes `::haft` paths in crates that depend on this one, and so it does in this crate's own tests.
+// `#[tool]` generates `::haft` paths in crates that depend on this one, so this crate's own tests
+// need the name too.
 extern crate self as haft;
 
 #[cfg(feature = "host")]
 pub mod host;
 
-/// Tools, calls and results in the words of every model API.
+/// Tools, calls and results in the formats of the model APIs.
 pub use haft_agent::formats;
 pub use haft_core::*;
-/// The files of a folder, for tools to work on, programs to run in it, and the way to other machines.
+/// The workspace for file tools, the executor of commands, and the network client.
 pub use haft_exec::{
     Allowed, ContainerSettings, Credential, Network, NetworkSettings, ProcessSettings, Programs,
     Resolve, Variables, Workspace,
 };
 pub use haft_macros::tool;
-/// A registry as a server that speaks the Model Context Protocol.
+/// A server for the Model Context Protocol.
 pub use haft_mcp as mcp;
-/// The ledger and the saved rules on disk.
+/// The stores on disk.
 #[cfg(feature = "store")]
 pub use haft_store as store;
-/// The tools haft comes with.
+/// haft's own tools.
 pub use haft_tools as catalogue;
 
 /// The Rust code of the guides, so that doc tests compile it.

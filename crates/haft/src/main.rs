@@ -22,7 +22,7 @@ mod tool_command;
 use std::{process::ExitCode, sync::Arc};
 
 use crate::{
-    environment::{Backtraces, Environment},
+    environment::{Backtraces, CliEnvironment},
     stop::Stop,
     terminal::Terminal,
 };
@@ -36,11 +36,11 @@ fn main() -> ExitCode {
     if arguments.first().is_some_and(|first| first == "--version" || first == "-V") {
         return match terminal::write_out(VERSION) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => report_stop(Stop::Output(error), &arguments, &Environment::default()),
+            Err(error) => report_stop(Stop::Output(error), &arguments, &CliEnvironment::default()),
         };
     }
     memory::share_one_heap();
-    let environment = Environment::read();
+    let environment = CliEnvironment::read();
     hide_panics_of_tools(environment.backtraces);
     let terminal = Arc::new(Terminal::new(environment.colours, environment.columns));
     commands::run(&arguments, &environment, &terminal)
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 fn report_stop(
     stop: Stop,
     arguments: &[std::ffi::OsString],
-    environment: &Environment,
+    environment: &CliEnvironment,
 ) -> ExitCode {
     let terminal = Terminal::new(environment.colours, environment.columns);
     let format = globals::format_of(arguments);

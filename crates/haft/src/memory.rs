@@ -1,18 +1,19 @@
-//! How the C library gives out memory.
+//! Settings of the C library's memory allocator.
 
-/// One heap for all threads. glibc would give each thread its own and let it grow by a page and a system call at a time:
-/// a hundred and fifty of them before a client has its list of tools. Our threads seldom allocate at once, and small pieces
-/// come from a cache that each thread has anyway.
+/// Makes all threads share one heap. By default glibc gives each thread its own heap, which grows
+/// by one page and one system call at a time: 150 calls before a client has its list of tools. Our
+/// threads seldom allocate at the same time, and small allocations come from a per-thread cache
+/// anyway.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(crate) fn share_one_heap() {
-    #[expect(unsafe_code, reason = "the C library has no safe door to this setting")]
-    // SAFETY: `mallopt` takes two numbers and touches nothing of ours; it is called before there is a second thread, as
-    // its manual asks. Where it fails, each thread has its heap as before.
+    #[expect(unsafe_code, reason = "no safe API offers this setting")]
+    // SAFETY: `mallopt` takes two numbers and accesses no memory of ours. It is called before there
+    // is a second thread, as its manual requires. If it fails, each thread keeps its own heap.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }
 
-/// Other C libraries have one already.
+/// Other C libraries have a single heap already.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn share_one_heap() {}

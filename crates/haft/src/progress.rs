@@ -13,7 +13,7 @@ pub(crate) const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The progress of a call, as its events report it.
 #[derive(Default)]
-pub(crate) struct Progress {
+pub(crate) struct CallProgress {
     running: Option<Running>,
 }
 
@@ -24,7 +24,7 @@ struct Running {
     n_drawn: usize,
 }
 
-impl Progress {
+impl CallProgress {
     /// Handles an event. The first call that starts gives the name; calls inside it only add their steps.
     pub(crate) fn update(&mut self, event: CallEvent, now: Instant) {
         match (event.kind, &mut self.running) {
@@ -81,7 +81,7 @@ mod tests {
     fn a_line_comes_after_a_while_and_follows_the_steps() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        let mut progress = Progress::default();
+        let mut progress = CallProgress::default();
         assert_eq!(progress.line(at(0)), None);
         progress.update(event(CallEventKind::Started { tool: "index".into() }), start);
         assert_eq!(progress.line(at(299)), None);

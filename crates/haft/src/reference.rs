@@ -1,5 +1,5 @@
-//! The reference pages, made from what haft itself is made from: tools, commands, the table of config keys, types. They
-//! say the same on every machine: what depends on the place stands as `<workspace>`.
+//! The reference pages, generated from the tools, the commands, the table of config keys and the
+//! types. They are the same on every machine: paths appear as placeholders such as `<workspace>`.
 
 mod cli;
 mod config;
@@ -18,8 +18,8 @@ pub(crate) use self::{
     tools::{groups, page},
 };
 
-/// What descriptions speak of where no place is meant.
-pub(crate) fn anywhere() -> WorkspaceInfo {
+/// Placeholders for tool descriptions on the pages.
+pub(crate) fn placeholders() -> WorkspaceInfo {
     WorkspaceInfo {
         workspace: "<workspace>".into(),
         directory: "<directory>".into(),
@@ -27,9 +27,9 @@ pub(crate) fn anywhere() -> WorkspaceInfo {
     }
 }
 
-/// A page that is not about tools; those are listed by `haft tools`.
+/// A reference page other than the page of tools, which `haft tools` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Page {
+pub(crate) enum ReferencePage {
     Cli,
     Config,
     ConfigSchema,
@@ -37,7 +37,7 @@ pub(crate) enum Page {
     ToolSchemas,
 }
 
-impl Page {
+impl ReferencePage {
     pub(crate) const ALL: [Self; 5] =
         [Self::Cli, Self::Config, Self::ConfigSchema, Self::OutcomeSchema, Self::ToolSchemas];
 
@@ -56,14 +56,14 @@ impl Page {
             Self::Cli => "the commands and their options",
             Self::Config => "the keys of config files",
             Self::ConfigSchema => "the JSON Schema of config files, for editors",
-            Self::OutcomeSchema => "the JSON Schema of what --json prints",
+            Self::OutcomeSchema => "the JSON Schema of the output of --json",
             Self::ToolSchemas => {
                 "the JSON Schemas of the tools, one tool a line: name, input, output"
             }
         }
     }
 
-    /// The page. `root` has the options of every command and below it the commands that are no tools.
+    /// Returns the page. `root` has the global options and the commands that are not tools.
     pub(crate) fn text(self, root: Command) -> String {
         match self {
             Self::Cli => cli::page(root),
@@ -75,7 +75,7 @@ impl Page {
     }
 }
 
-/// Each exit code with the kinds of failure it stands for.
+/// Returns each exit code with the error kinds that it stands for.
 pub(crate) fn exit_codes() -> Vec<(u8, String)> {
     let mut codes: Vec<u8> = ErrorKind::ALL.iter().map(|kind| kind.exit_code()).collect();
     codes.sort_unstable();

@@ -1,5 +1,5 @@
-//! Says what became of a command: the result to standard output, words about it to standard error, the kind of
-//! failure as the exit code.
+//! Prints the result of a command to standard output, messages to standard error, and returns the
+//! error kind as the exit code.
 
 use std::{io, process::ExitCode};
 
@@ -13,7 +13,7 @@ use crate::{
     terminal::{Label, Terminal},
 };
 
-/// The outcome of a call.
+/// Prints the outcome of a call.
 pub(crate) fn outcome(
     terminal: &Terminal,
     format: Format,
@@ -23,7 +23,7 @@ pub(crate) fn outcome(
         json(terminal, outcome)?;
         return Ok(ExitCode::from(outcome.exit_code()));
     }
-    // A person wants to know what was mended; a script would only see it as noise.
+    // A user wants to know about repairs; in a script's output they would be noise.
     if terminal.shows_words() {
         outcome.repairs.iter().for_each(|repair| terminal.tell(Label::Note, repair));
     }
@@ -44,13 +44,13 @@ pub(crate) fn outcome(
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
-/// The end of a call that was not waited for, and of the process with it.
+/// Reports a call that was abandoned, and ends the process.
 pub(crate) fn abandoned(terminal: &Terminal, format: Format, tool: &str, end: &Abandoned) -> ! {
     terminal.end_status();
     let code = match end {
         Abandoned::AtOnce => ErrorKind::Cancelled.exit_code(),
         Abandoned::Stuck(error) => {
-            // Whether or not somebody reads it, the process ends.
+            // The process ends even if the message cannot be written.
             let _ = outcome(terminal, format, &Outcome::failed(tool, error));
             error.kind().exit_code()
         }
@@ -58,7 +58,7 @@ pub(crate) fn abandoned(terminal: &Terminal, format: Format, tool: &str, end: &A
     leave(code)
 }
 
-/// What a call would do.
+/// Prints what a call would do.
 pub(crate) fn explanation(
     terminal: &Terminal,
     format: Format,
@@ -68,9 +68,9 @@ pub(crate) fn explanation(
         return json(terminal, explained);
     }
     let mut lines = vec![format!("{} {}", explained.tool, explained.input)];
-    lines.extend(explained.repairs.iter().map(|repair| format!("  mended: {repair}")));
+    lines.extend(explained.repairs.iter().map(|repair| format!("  repaired: {repair}")));
     if explained.accesses.is_empty() {
-        lines.push("  touches nothing".to_owned());
+        lines.push("  no accesses".to_owned());
     }
     lines.extend(explained.accesses.iter().map(|access| format!("  would {access}")));
     let decision = &explained.decision;
@@ -79,7 +79,7 @@ pub(crate) fn explanation(
     terminal.print(&lines.join("\n"))
 }
 
-/// Any value as one JSON document: for eyes on a terminal, on one line for programs.
+/// Prints a value as JSON: pretty on a terminal, on one line for programs.
 pub(crate) fn json(terminal: &Terminal, value: &impl Serialize) -> io::Result<()> {
     let text = if terminal.shows_results() {
         serde_json::to_string_pretty(value)
@@ -89,18 +89,18 @@ pub(crate) fn json(terminal: &Terminal, value: &impl Serialize) -> io::Result<()
     terminal.print(&text?)
 }
 
-/// A command that ended before there was an outcome.
+/// Reports a command that ended without an outcome.
 pub(crate) fn stop(terminal: &Terminal, format: Format, command: &str, stop: Stop) -> ExitCode {
     match stop {
         Stop::Failed(error) => failed(terminal, format, command, &error),
         Stop::Clap(error) => clap(terminal, format, command, &error),
-        // Whoever read us has seen enough: `haft tools | head` is a success.
+        // The reader closed the pipe, as in `haft tools | head`. That is a success.
         Stop::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Stop::Output(error) => {
             failure(
                 terminal,
-                &format!("standard output cannot be written: {error}"),
-                "make room where it leads, or send it elsewhere",
+                &format!("cannot write to standard output: {error}"),
+                "free space there, or redirect the output elsewhere",
             );
             ExitCode::FAILURE
         }
@@ -127,10 +127,10 @@ fn clap(terminal: &Terminal, format: Format, command: &str, error: &clap::Error)
         };
     }
     if format == Format::Json {
-        // The first paragraph is the complaint; usage and tips follow, which the help page has too.
+        // The first paragraph is the error. Usage and tips follow; the help page has them too.
         let text = error.render().to_string();
-        let complaint = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-        let message = complaint.split_whitespace().collect::<Vec<_>>().join(" ");
+        let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
         let error = ToolError::input(message).hint(match command {
             "" => "see `haft --help`".to_owned(),
             command => format!("see `haft {command} --help`"),

@@ -1,44 +1,46 @@
-//! Makes foreign text safe to show on a terminal: what a terminal would obey, or what would reorder or hide letters,
-//! is shown as a visible stand-in. Only for eyes: what is piped on passes unchanged.
+//! Makes untrusted text safe for a terminal: control characters, and characters that reorder or
+//! hide text, are replaced by visible ones. Only output for people is changed; piped output keep
+//! as it is.
 
 use std::{borrow::Cow, fmt::Write};
 
-/// For text of several lines: line ends and tabs stay.
+/// Escapes text of several lines. Line ends and tabs stay.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// For text that must not leave its line, so that it cannot pass for one of ours.
+/// Escapes text that must stay on one line, so that it cannot imitate haft's own output.
 pub(crate) fn shown_in_line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false)
 }
 
-fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(|c| is_unsafe(c) && !stays(c)) {
+fn escaped(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(|c| is_unsafe(c) && !keep(c)) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
-    let mut letters = text.chars().peekable();
-    while let Some(c) = letters.next() {
-        // The line ends of other systems are line ends.
-        let is_line_end = c == '\r' && letters.peek() == Some(&'\n') && stays('\n');
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        // Treat the line ends of other systems as line ends.
+        let is_line_end = c == '\r' && chars.peek() == Some(&'\n') && keep('\n');
         if is_line_end {
             continue;
         }
-        if stays(c) || !is_unsafe(c) { safe.push(c) } else { push_stand_in(&mut safe, c) }
+        if keep(c) || !is_unsafe(c) { safe.push(c) } else { push_visible(&mut safe, c) }
     }
     Cow::Owned(safe)
 }
 
 fn is_unsafe(c: char) -> bool {
-    // C0, DEL and C1; then marks and overrides of direction, line and paragraph separators, invisible letters, tags.
+    // C0, DEL and C1; then direction marks and overrides, line and paragraph separators, invisible
+    // characters, tags.
     c.is_control()
         || matches!(c, '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
         || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
         || matches!(c, '\u{e0000}'..='\u{e007f}')
 }
 
-fn push_stand_in(safe: &mut String, c: char) {
+fn push_visible(safe: &mut String, c: char) {
     match c {
         '\u{0}'..='\u{1f}' => safe.extend(char::from_u32(0x2400 + u32::from(c))),
         '\u{7f}' => safe.push('\u{2421}'),
@@ -51,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_shown_instead() {
+    fn control_characters_are_shown_instead_of_obeyed() {
         for (text, expected) in [
             ("plain ä € 😀\n\tindented", "plain ä € 😀\n\tindented"),
             ("\u{1b}[2Jgone", "␛[2Jgone"),
@@ -68,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_its_line() {
+    fn text_stays_on_its_line() {
         assert_eq!(shown_in_line("src/a\n  [y] yes\tnow\r\n"), "src/a␊  [y] yes␉now␍␊");
     }
 

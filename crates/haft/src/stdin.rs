@@ -1,35 +1,35 @@
-//! Standard input as one text, never more of it than a call may hold.
+//! Reads standard input as text, up to the maximum size of a call's input.
 
 use std::io::{self, IsTerminal, Read};
 
 use haft_core::{ErrorKind, ToolError};
 
-/// Whether something else than a person stands behind it.
+/// Returns true when standard input is not a terminal.
 pub(crate) fn is_piped() -> bool {
     !io::stdin().is_terminal()
 }
 
-/// All of it.
+/// Reads all of standard input.
 ///
 /// # Errors
-/// When it is longer than `most` bytes, of which no more than one is read too many, or is not UTF-8.
-pub(crate) fn read_text(most: usize) -> Result<String, ToolError> {
-    read(io::stdin().lock(), most)
+/// When it is longer than `max_bytes` or not UTF-8. At max_bytes one byte more than allowed is read.
+pub(crate) fn read_text(max_bytes: usize) -> Result<String, ToolError> {
+    read(io::stdin().lock(), max_bytes)
 }
 
-fn read(from: impl Read, most: usize) -> Result<String, ToolError> {
+fn read(from: impl Read, max_bytes: usize) -> Result<String, ToolError> {
     let mut bytes = Vec::new();
-    from.take((most as u64).saturating_add(1)).read_to_end(&mut bytes).map_err(|error| {
-        ToolError::input(format!("standard input cannot be read: {error}")).caused_by(error)
+    from.take((max_bytes as u64).saturating_add(1)).read_to_end(&mut bytes).map_err(|error| {
+        ToolError::input(format!("cannot read standard input: {error}")).caused_by(error)
     })?;
-    if bytes.len() > most {
-        let message = format!("standard input is longer than the {most} bytes a call may hold");
+    if bytes.len() > max_bytes {
+        let message = format!("standard input is larger than the limit of {max_bytes} bytes");
         return Err(ToolError::new(ErrorKind::TooLarge, message)
-            .hint("put large content into a file and name the file"));
+            .hint("write large content to a file and pass the file's path"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        ToolError::input(format!("standard input is not UTF-8: byte {at} begins no character"))
+        ToolError::input(format!("standard input is not UTF-8: byte {at} is invalid"))
             .hint("convert it first, for example with iconv")
     })
 }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_read_than_a_call_may_hold() {
+    fn reading_stops_at_the_limit_of_a_call() {
         assert_eq!(read(&b"four"[..], 4).expect("short enough"), "four");
         let mut endless = io::repeat(b'x');
         let error = read(&mut endless, 4).expect_err("too long");

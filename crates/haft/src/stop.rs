@@ -1,16 +1,16 @@
-//! Why the command ends without an outcome to print: an error of ours, clap's complaint, or nobody left to read. And
-//! the one way out that does not lead through `main`.
+//! The reasons why a command ends without an outcome, and the one function that ends the process
+//! outside of `main`.
 
 use std::io;
 
 use haft_core::ToolError;
 
 pub(crate) enum Stop {
-    /// Something to tell, with a kind that decides the exit code.
+    /// An error, whose kind decides the exit code.
     Failed(ToolError),
-    /// Help was asked for, or the arguments do not parse; clap has the words.
+    /// Help was requested, or the arguments do not parse. clap formats the message.
     Clap(clap::Error),
-    /// Standard output does not take what we write.
+    /// Writing to standard output failed.
     Output(io::Error),
 }
 
@@ -36,7 +36,7 @@ impl From<io::Error> for Stop {
 #[expect(
     clippy::disallowed_methods,
     clippy::exit,
-    reason = "the main thread is held by a tool that does not let go of it, so it cannot return"
+    reason = "a tool blocks the main thread, so main cannot return"
 )]
 pub(crate) fn leave(code: u8) -> ! {
     crate::terminal::restore_terminal();

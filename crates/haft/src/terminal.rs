@@ -45,14 +45,14 @@ pub(crate) enum Label {
 
 /// The output streams of this process.
 pub(crate) struct Terminal {
-    out: Stream,
-    err: Stream,
+    out: OutputStream,
+    err: OutputStream,
     columns: Option<usize>,
     status: Mutex<Status>,
 }
 
 #[derive(Clone, Copy)]
-struct Stream {
+struct OutputStream {
     is_terminal: bool,
     takes_colours: bool,
 }
@@ -74,7 +74,7 @@ pub(crate) fn write_out(text: &str) -> io::Result<()> {
 impl Terminal {
     /// `columns` is the width that the environment asks for.
     pub(crate) fn new(colours: Colours, columns: Option<usize>) -> Self {
-        let stream = |is_terminal: bool| Stream {
+        let stream = |is_terminal: bool| OutputStream {
             is_terminal,
             takes_colours: colours.are_shown(is_terminal),
         };

@@ -9,7 +9,7 @@ use haft_core::{Schema, ToolError, ToolSpec};
 use serde_json::{Map, Value};
 
 use self::{
-    field::{Field, Place, Presence},
+    field::{ArgumentPlace, Field, Presence},
     kind::Kind,
 };
 
@@ -39,16 +39,16 @@ impl ToolCommand {
             let kind = Kind::of(schema, input.as_value());
             let presence = presence(input, name);
             let place = match presence {
-                Presence::Required if rest == Some(name) => Place::Words,
-                Presence::Required if kind.is_word() => Place::Word,
+                Presence::Required if rest == Some(name) => ArgumentPlace::Words,
+                Presence::Required if kind.is_word() => ArgumentPlace::Word,
                 // People expect to type the path last, as with grep.
                 Presence::Optional if name == "path" && kind == Kind::Text && rest.is_none() => {
-                    Place::FlagOrWord
+                    ArgumentPlace::FlagOrWord
                 }
-                _ => Place::Flag,
+                _ => ArgumentPlace::Flag,
             };
             let mut help = field::help(schema);
-            if place == Place::Flag && flag != kebab(name) {
+            if place == ArgumentPlace::Flag && flag != kebab(name) {
                 help.push_str(&format!(" (field `{name}`; --{} is taken)", kebab(name)));
             }
             let negation = negation(&kind, schema, &flag);
@@ -101,10 +101,12 @@ impl ToolCommand {
 
     /// Orders required positional arguments first, then optional ones, then options.
     fn in_typing_order(&self) -> impl Iterator<Item = &Field> {
-        let at = |places: &'static [Place]| {
+        let at = |places: &'static [ArgumentPlace]| {
             self.fields.iter().filter(move |field| places.contains(&field.place))
         };
-        at(&[Place::Word, Place::Words]).chain(at(&[Place::FlagOrWord])).chain(at(&[Place::Flag]))
+        at(&[ArgumentPlace::Word, ArgumentPlace::Words])
+            .chain(at(&[ArgumentPlace::FlagOrWord]))
+            .chain(at(&[ArgumentPlace::Flag]))
     }
 
     /// The command on one line.
@@ -211,8 +213,9 @@ fn drop_taken_aliases(fields: &mut [Field], taken: &[&str]) {
             .flat_map(|field| [Some(field.flag.clone()), field.negation.clone()])
             .flatten(),
     );
-    for field in
-        fields.iter_mut().filter(|field| matches!(field.place, Place::Flag | Place::FlagOrWord))
+    for field in fields
+        .iter_mut()
+        .filter(|field| matches!(field.place, ArgumentPlace::Flag | ArgumentPlace::FlagOrWord))
     {
         field.aliases.retain(|alias| !used.contains(alias));
         used.extend(field.aliases.iter().cloned());

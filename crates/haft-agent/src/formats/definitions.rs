@@ -106,7 +106,8 @@ fn in_content(output: &Schema) -> Vec<String> {
 }
 
 /// Writes tools in a provider's format, in the given order. Every tool is in
-/// [`ToolDefinitions::tools`] or has a note that says why it is not.
+/// [`ToolDefinitions::tools`] or has a note that says why it is not. Where a request may have few
+/// strict tools, those that change something come first.
 pub fn definitions(
     format: ModelFormat,
     tools: &[ToolDefinition],
@@ -116,14 +117,29 @@ pub fn definitions(
     let mut list = DefinitionList::new(format, *options, names);
     list.note_options();
     let mut seen = HashSet::new();
-    for tool in tools {
-        if seen.insert(tool.name.as_str()) {
-            list.add(tool);
-        } else {
-            list.note(&tool.name, "left out: another tool has the same name");
+    let is_new: Vec<bool> = tools.iter().map(|tool| seen.insert(tool.name.as_str())).collect();
+    let mut order: Vec<usize> = (0..tools.len()).filter(|index| is_new[*index]).collect();
+    order.sort_by_key(|index| strict_rank(&tools[*index].annotations));
+    let mut written: Vec<Option<WrittenTool>> = tools.iter().map(|_| None).collect();
+    for index in order {
+        written[index] = Some(list.write(&tools[index]));
+    }
+    for (tool, written) in tools.iter().zip(written) {
+        match written {
+            Some(written) => list.add(tool, written),
+            None => list.note(&tool.name, "left out: another tool has the same name"),
         }
     }
     list.finish()
+}
+
+/// The lower, the more a wrong argument can do. What is not known counts as destructive, as in MCP.
+fn strict_rank(annotations: &ToolAnnotations) -> u8 {
+    match (annotations.read_only, annotations.destructive) {
+        (Some(true), _) => 2,
+        (_, Some(false)) => 1,
+        _ => 0,
+    }
 }
 
 /// Definitions written so far.
@@ -142,6 +158,15 @@ struct InputSchema {
     schema: Option<Value>,
     restore: Restore,
     is_strict: bool,
+}
+
+/// A tool's input, before it is listed.
+struct WrittenTool {
+    /// Or why the tool is left out.
+    input: Result<InputSchema, String>,
+    losses: Losses,
+    /// Why it is not strict, though that was asked for.
+    not_strict: Option<String>,
 }
 
 impl DefinitionList {
@@ -168,13 +193,24 @@ impl DefinitionList {
         }
     }
 
-    fn add(&mut self, tool: &ToolDefinition) {
-        let mut losses = Losses::default();
-        let written = match self.format {
+    fn write(&mut self, tool: &ToolDefinition) -> WrittenTool {
+        let (mut losses, mut not_strict) = (Losses::default(), None);
+        let input = match self.format {
             ModelFormat::Mcp => unchanged(&tool.input),
-            _ => self.input(tool, &mut losses),
+            _ => self.input(tool, &mut losses, &mut not_strict),
         };
-        match written {
+        WrittenTool { input, losses, not_strict }
+    }
+
+    fn add(
+        &mut self,
+        tool: &ToolDefinition,
+        WrittenTool { input, losses, not_strict }: WrittenTool,
+    ) {
+        if let Some(reason) = not_strict {
+            self.note(&tool.name, format!("sent without strict, because {reason}"));
+        }
+        match input {
             Ok(input) => {
                 for what in losses.into_notes() {
                     self.note(&tool.name, what);
@@ -187,7 +223,12 @@ impl DefinitionList {
         }
     }
 
-    fn input(&mut self, tool: &ToolDefinition, losses: &mut Losses) -> Result<InputSchema, String> {
+    fn input(
+        &mut self,
+        tool: &ToolDefinition,
+        losses: &mut Losses,
+        not_strict: &mut Option<String>,
+    ) -> Result<InputSchema, String> {
         if !tool.input.is_object() {
             return Err("its schema is not a JSON object".to_owned());
         }
@@ -199,9 +240,7 @@ impl DefinitionList {
                     *losses = of_strict;
                     return Ok(input);
                 }
-                Err(reason) => {
-                    self.note(&tool.name, format!("sent without strict, because {reason}"));
-                }
+                Err(reason) => *not_strict = Some(reason),
             }
         }
         let (schema, restore) = if self.format == ModelFormat::Gemini {
@@ -214,14 +253,15 @@ impl DefinitionList {
     }
 
     fn strict(&mut self, root: &SchemaNode, losses: &mut Losses) -> Result<InputSchema, String> {
-        let (schema, restore, cost) = strict::write(self.format, root, losses)?;
+        let max_optional = MAX_OPTIONAL - self.spent.n_optional;
+        let (schema, restore, cost) = strict::write(self.format, root, max_optional, losses)?;
         if self.format == ModelFormat::Anthropic {
             self.spend(cost)?;
         }
         Ok(InputSchema { schema: Some(schema), restore, is_strict: true })
     }
 
-    /// Subtracts a tool's cost from the limits of the request. Tools listed first are served first.
+    /// Subtracts a tool's cost from the limits of the request. See [`strict_rank`] for who comes first.
     fn spend(&mut self, cost: Cost) -> Result<(), String> {
         let n_strict = self.n_strict + 1;
         let n_optional = self.spent.n_optional + cost.n_optional;
@@ -617,18 +657,45 @@ mod tests {
                 (0..n_fields).map(|number| (format!("f{number}"), json!({"type": kind}))).collect();
             closed(fields.into())
         };
+        let strict = |told: &ToolDefinitions, n_tools: usize| -> Vec<bool> {
+            (0..n_tools).map(|index| told.tools[index]["strict"] == true).collect()
+        };
         let tools = [
             tool("a", fields(20, json!("string"))),
-            tool("b", fields(5, json!("string"))),
-            tool("c", fields(4, json!("string"))),
+            tool("b", fields(24, json!("string"))),
+            tool("c", fields(20, json!("string"))),
         ];
-        let declared = definitions(ModelFormat::Anthropic, &tools, &FormatOptions::strict());
-        let strict: Vec<bool> =
-            (0..3).map(|index| declared.tools[index]["strict"] == true).collect();
-        assert_eq!(strict, [true, false, true], "a tool that fits into the rest is strict");
-        let tools = [tool("a", fields(17, json!(["string", "null"])))];
-        let declared = definitions(ModelFormat::Anthropic, &tools, &FormatOptions::strict());
-        assert!(declared.notes[0].what.contains("16 unions"), "{:?}", declared.notes);
+        let told = definitions(ModelFormat::Anthropic, &tools, &FormatOptions::strict());
+        // `c` has four optional properties and sixteen that are null.
+        assert_eq!(strict(&told, 3), [true, false, true], "who fits into what is left gets it");
+        assert_eq!(told.tools[2]["input_schema"]["required"].as_array().map(Vec::len), Some(16));
+        let why = told.notes.iter().find(|note| note.tool.as_deref() == Some("b")).expect("told");
+        assert_eq!(
+            why.what,
+            "sent without strict, because a request may have 16 unions in strict tools"
+        );
+        // A property that may be null and left out is sent as one that may be left out.
+        let tools = [tool("a", fields(24, json!(["string", "null"])))];
+        let told = definitions(ModelFormat::Anthropic, &tools, &FormatOptions::strict());
+        assert_eq!(strict(&told, 1), [true]);
+        assert_eq!(told.tools[0]["input_schema"]["properties"]["f0"]["type"], "string");
+    }
+
+    #[test]
+    fn tools_that_change_something_are_strict_first() {
+        let with = |name: &str, read_only, destructive| ToolDefinition {
+            annotations: ToolAnnotations { read_only, destructive, ..ToolAnnotations::default() },
+            ..tool(name, closed(json!({})))
+        };
+        let mut tools: Vec<ToolDefinition> =
+            (0..19).map(|number| with(&format!("look{number}"), Some(true), None)).collect();
+        tools.push(with("change", Some(false), Some(false)));
+        tools.push(with("destroy", Some(false), Some(true)));
+        let told = definitions(ModelFormat::Anthropic, &tools, &FormatOptions::strict());
+        let lax: Vec<usize> =
+            (0..21).filter(|index| told.tools[*index].get("strict").is_none()).collect();
+        assert_eq!(lax, [18], "the last of those that only look");
+        assert_eq!(told.tools[20]["name"], "destroy", "the order stays");
     }
 
     #[test]

@@ -93,6 +93,40 @@ impl SchemaNode {
             && self.unions.iter().all(|union| union.variants.iter().any(Self::takes_null))
     }
 
+    /// Returns the schema without null among its values. A schema that only null fits stays.
+    pub(crate) fn without_null(&self) -> Self {
+        if !self.takes_null() || self.is_null() {
+            return self.clone();
+        }
+        let mut node = self.clone();
+        node.types = node.types.map(|types| types.without(Types::NULL));
+        if let Some(values) = &mut node.values {
+            values.retain(|value| !value.is_null());
+        }
+        for union in &mut node.unions {
+            union.variants.retain(|variant| !variant.is_null());
+            union.variants.iter_mut().for_each(|variant| *variant = variant.without_null());
+        }
+        node.with_only_variant()
+    }
+
+    /// A list of one alternative and nothing beside it is that alternative.
+    fn with_only_variant(mut self) -> Self {
+        let bare = Self { unions: Vec::new(), ..self.without_annotations() };
+        match self.unions.as_mut_slice() {
+            [Union { variants, .. }] if variants.len() == 1 && bare.is_open() => {
+                let only = variants.remove(0);
+                Self {
+                    title: self.title.or_else(|| only.title.clone()),
+                    description: self.description.or_else(|| only.description.clone()),
+                    default: self.default.or_else(|| only.default.clone()),
+                    ..only
+                }
+            }
+            _ => self,
+        }
+    }
+
     /// Returns the schema without annotations: title, description, default, examples and so on.
     pub(crate) fn without_annotations(&self) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Approvals: the request a person decides on, the ways to decide, and where requests are kept. The first decision
-//! wins; the recorded call runs as it was shown, once, or not at all.
+//! Approvals: requests, the handlers that decide them, and their store. The first decision wins.
+//! The recorded call runs exactly as it was shown, once, or not at all.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -11,20 +11,20 @@ use tokio::sync::watch;
 
 use crate::{Access, BoxFuture, Effect, Remember, ToolError};
 
-/// Whether a call wants a yes, and the words to ask with.
+/// Whether a call needs approval, and the text an approver sees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmation {
-    /// True when somebody must decide before the call runs.
+    /// True if the call needs approval before it runs.
     pub required: bool,
-    /// One sentence that says what the call would do.
+    /// One sentence that describes the call.
     pub message: String,
-    /// How far it would reach.
+    /// The effect of the call.
     #[serde(rename = "type")]
     pub effect: Effect,
 }
 
 impl Confirmation {
-    /// The confirmation of a call, from what it would touch.
+    /// Builds the confirmation of a call from its accesses.
     pub(crate) fn of(title: &str, effect: Effect, accesses: &[Access], required: bool) -> Self {
         let touched: Vec<String> = accesses.iter().map(Access::to_string).collect();
         let message = if touched.is_empty() {
@@ -36,88 +36,89 @@ impl Confirmation {
     }
 }
 
-/// A call that waits for somebody's word.
+/// A call that waits for approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRequest {
-    /// Names the request; unguessable.
+    /// The id of the request; unguessable.
     pub id: String,
-    /// The call it holds up.
+    /// The id of the waiting call.
     pub call_id: String,
     /// The session of that call.
     pub session: String,
-    /// Who calls: the chain of agents, outermost first; empty when a person does.
+    /// The chain of calling agents, outermost first; empty when a person calls.
     pub agents: Vec<String>,
     /// The profile the surface was started with.
     pub profile: Option<String>,
     /// The canonical name of the tool.
     pub tool: String,
-    /// Its title, for people.
+    /// The title of the tool, for people.
     pub title: String,
     /// The input, exactly as it will run.
     pub input: Value,
-    /// What it would do, in words.
+    /// A description of the call.
     pub confirmation: Confirmation,
-    /// What it would touch.
+    /// The accesses of the call.
     pub accesses: Vec<Access>,
-    /// What to look at before deciding.
+    /// Details to check before deciding.
     pub preview: Preview,
-    /// Why it is asked for.
+    /// The reason why the call needs approval.
     pub reason: String,
-    /// What a yes may remember, so that this and its kin are not asked for again; narrow first.
+    /// Sets of rules that an approval may save, so that similar calls need no approval; narrowest
+    /// first.
     pub suggestions: Vec<Suggestion>,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub created_ms: u64,
-    /// When it lapses.
+    /// Expiry time, in milliseconds since 1970.
     pub expires_ms: u64,
 }
 
-/// Rules that a yes may keep. They belong together: only all of them keep the question from coming back.
+/// Rules that an approval may save together. Only all of them make further approvals unnecessary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "WrittenSuggestion")]
+#[serde(from = "RecordedSuggestion")]
 pub struct Suggestion {
-    /// Allow rules, one for each thing that was asked about.
+    /// Allow rules, one for each access that needed approval.
     pub rules: Vec<String>,
-    /// What they would have spared people so far; none when nothing is known of that.
+    /// The prompts the rules would have avoided so far; `None` if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub past: Option<PromptsAvoided>,
 }
 
-/// What rules would have spared people.
+/// The number of earlier prompts that rules would have avoided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptsAvoided {
-    /// The questions that would not have been asked.
+    /// Prompts that would not have been needed.
     pub spared: usize,
-    /// The questions that were looked at: the newest ones.
+    /// Prompts that were examined: the newest ones.
     pub asked: usize,
 }
 
 impl fmt::Display for PromptsAvoided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.spared, self.asked) {
-            (0, _) => f.write_str("would have spared no question so far"),
-            (spared, asked) => write!(f, "would have spared {spared} of {asked} questions so far"),
+            (0, asked) => write!(f, "would have avoided none of the last {asked} prompts"),
+            (spared, asked) => write!(f, "would have avoided {spared} of the last {asked} prompts"),
         }
     }
 }
 
-/// A suggestion as records have it: earlier ones have a rule and nothing more.
+/// A suggestion as stored in records: older records have a single rule.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum WrittenSuggestion {
+enum RecordedSuggestion {
     Rule(String),
     Rules { rules: Vec<String>, past: Option<PromptsAvoided> },
 }
 
-impl From<WrittenSuggestion> for Suggestion {
-    fn from(written: WrittenSuggestion) -> Self {
+impl From<RecordedSuggestion> for Suggestion {
+    fn from(written: RecordedSuggestion) -> Self {
         match written {
-            WrittenSuggestion::Rule(rule) => Self { rules: vec![rule], past: None },
-            WrittenSuggestion::Rules { rules, past } => Self { rules, past },
+            RecordedSuggestion::Rule(rule) => Self { rules: vec![rule], past: None },
+            RecordedSuggestion::Rules { rules, past } => Self { rules, past },
         }
     }
 }
 
-/// What a person looks at before deciding.
+/// Details of a call for the approver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "text", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -131,7 +132,7 @@ pub enum Preview {
 }
 
 impl Preview {
-    /// The command if there is one, else the arguments.
+    /// The command if there is one, otherwise the arguments.
     pub(crate) fn of(input: &Value, accesses: &[Access]) -> Self {
         let commands: Vec<&str> = accesses
             .iter()
@@ -156,19 +157,19 @@ impl Preview {
     }
 }
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalState {
-    /// Nobody has decided.
+    /// Not decided yet.
     Pending,
-    /// It may run.
+    /// The call may run.
     Approved,
-    /// It may not.
+    /// The call may not run.
     Denied,
-    /// Nobody decided in time.
+    /// No decision in time.
     Expired,
-    /// The caller called it off.
+    /// The caller cancelled the call.
     Cancelled,
 }
 
@@ -184,73 +185,75 @@ impl fmt::Display for ApprovalState {
     }
 }
 
-/// Somebody's decision.
+/// The decision of an approver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalDecision {
-    /// Yes or no.
+    /// True to approve, false to deny.
     pub approved: bool,
-    /// Who decided.
+    /// The name of the approver.
     pub by: String,
-    /// Where: `terminal`, `console`, `rpc`.
+    /// The surface of the decision: `terminal`, `console`, `rpc`.
     pub via: String,
-    /// Words that go along; with a no they reach the model.
+    /// A note of the approver; with a denial it reaches the model.
     pub note: Option<String>,
-    /// What not to ask again.
+    /// The rules to save.
     pub remember: Option<Remember>,
 }
 
 impl ApprovalDecision {
-    /// A yes for this one call.
+    /// Approves this one call.
     pub fn approve(by: impl Into<String>, via: impl Into<String>) -> Self {
         Self { approved: true, by: by.into(), via: via.into(), note: None, remember: None }
     }
 
-    /// A no, with words for the model if there are any.
+    /// Denies the call, with an optional note for the model.
     pub fn deny(by: impl Into<String>, via: impl Into<String>, note: Option<String>) -> Self {
         Self { approved: false, by: by.into(), via: via.into(), note, remember: None }
     }
 }
 
-/// A way to decide: a prompt, a dialog, a program of yours.
+/// An approver's interface: a prompt, a dialog, a program of yours.
 pub trait ApprovalHandler: Send + Sync {
-    /// Decides, or gives `None` when this way is closed (no terminal, nobody there). The future is dropped when the
-    /// decision falls elsewhere or the request lapses.
+    /// Returns the decision, or `None` if no approver is available here (no terminal, for example).
+    /// The future is dropped when another handler decides or the request expires.
     fn decide<'a>(
         &'a self,
         request: &'a ApprovalRequest,
     ) -> BoxFuture<'a, Option<ApprovalDecision>>;
 }
 
-/// A request and what became of it.
+/// A request and its decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApprovalRecord {
-    /// What was asked.
+    /// The request.
     pub request: Arc<ApprovalRequest>,
-    /// Where it stands.
+    /// The state of the request.
     pub state: ApprovalState,
-    /// Who decided, if anybody did.
+    /// The decision, if there is one.
     pub verdict: Option<ApprovalDecision>,
-    /// Whether the recorded call was taken up to be run.
+    /// True if a process has claimed the recorded call to run it.
     pub is_claimed: bool,
-    /// Names who took it up, where several processes could; [`crate::Ledger::begin`] checks that it still holds.
+    /// The id of the claim, if several processes could run the call. [`crate::Ledger::begin`]
+    /// checks that it still holds.
     pub claim: Option<String>,
 }
 
-/// Where requests are kept. In memory here; in the database for several processes.
+/// A store of approval requests: in memory here, or in a database for several processes.
 pub trait Approvals: Send + Sync {
-    /// Keeps a new request.
+    /// Stores a new request.
     fn create(&self, request: Arc<ApprovalRequest>) -> BoxFuture<'_, Result<(), ToolError>>;
 
-    /// One request.
+    /// Returns one request.
     fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<ApprovalRecord>, ToolError>>;
 
-    /// All requests in a state, oldest first; all of them for `None`.
+    /// Returns all requests in a state, oldest first; all requests for `None`.
     fn list(
         &self,
         state: Option<ApprovalState>,
     ) -> BoxFuture<'_, Result<Vec<ApprovalRecord>, ToolError>>;
 
-    /// Ends a pending request. Who comes second gets `conflict`, with what the first one decided.
+    /// Settles a pending request. A second decision fails with `conflict`, which names the first
+    /// one.
     fn settle<'a>(
         &'a self,
         id: &'a str,
@@ -261,25 +264,26 @@ pub trait Approvals: Send + Sync {
     /// Waits until a request is no longer pending.
     fn settled<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
 
-    /// Takes an approved call up to run it. Only once: the second time is a `conflict`.
+    /// Claims an approved call to run it. A second claim fails with `conflict`.
     fn claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
 
-    /// Notes that a call that was taken up begins to run. An error keeps it from running.
+    /// Records that a claimed call starts to run. If this fails, the call must not run.
     fn mark_started<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         let _ = id;
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Why a request is known to this process only, though it should be known to others.
+    /// The reason why a request is visible to this process only, if it should be visible to others.
     fn local_only_reason(&self, _id: &str) -> Option<String> {
         None
     }
 }
 
-/// Settled requests kept for those who ask late; pending ones are never dropped.
-const MOST_SETTLED: usize = 1_000;
+/// Maximum number of settled requests that are kept for late readers. Pending ones are never
+/// dropped.
+const MAX_SETTLED: usize = 1_000;
 
-/// Requests in memory, gone with the process.
+/// Requests in memory, lost with the process.
 #[derive(Default)]
 pub struct MemoryApprovals {
     records: Mutex<HashMap<String, watch::Sender<ApprovalRecord>>>,
@@ -377,7 +381,7 @@ impl Approvals for MemoryApprovals {
 }
 
 fn forget_oldest_settled(records: &mut HashMap<String, watch::Sender<ApprovalRecord>>) {
-    if records.len() < MOST_SETTLED {
+    if records.len() < MAX_SETTLED {
         return;
     }
     let oldest = records
@@ -390,20 +394,20 @@ fn forget_oldest_settled(records: &mut HashMap<String, watch::Sender<ApprovalRec
     }
 }
 
-/// The error for a request that is not kept, or not any more.
+/// The error for an unknown request.
 pub fn no_such_request(id: &str) -> ToolError {
-    ToolError::not_found(format!("there is no approval request `{id}`"))
+    ToolError::not_found(format!("unknown approval request `{id}`"))
         .hint("list the pending requests and use an id from there")
 }
 
-/// The error for whoever comes second.
+/// The error for a request that is already settled.
 pub fn already_settled(record: &ApprovalRecord) -> ToolError {
     let by = record
         .verdict
         .as_ref()
         .map_or(String::new(), |verdict| format!(" by {} via {}", verdict.by, verdict.via));
-    let ran = if record.is_claimed { " and its call was taken up" } else { "" };
+    let ran = if record.is_claimed { ", and its call was claimed" } else { "" };
     let message =
         format!("approval request `{}` is already {}{by}{ran}", record.request.id, record.state);
-    ToolError::conflict(message).hint("nothing is left to decide here")
+    ToolError::conflict(message).hint("there is nothing left to decide")
 }

@@ -1,5 +1,6 @@
-//! The feed: what has happened, numbered in the order of the commits. A subscriber goes on from a number, in whatever
-//! process, misses nothing and sees nothing twice; one that comes too late is told what is gone.
+//! The feed: events numbered in the order of the commits. A subscriber continues from a number, in
+//! any process, misses nothing and sees nothing twice. If events are no longer available, it gets a
+//! gap.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,68 +9,71 @@ use crate::{BoxFuture, ToolError};
 
 /// The numbered events of a store.
 pub trait Feed: Send + Sync {
-    /// The number of the newest event; 0 when there is none, or no store.
+    /// The number of the newest event; 0 if there is none, or no store.
     ///
     /// # Errors
     /// `unavailable` when the store cannot be read.
     fn newest(&self) -> BoxFuture<'_, Result<u64, ToolError>>;
 
-    /// At most `most` events after a number, oldest first. The first is not the next number when events are gone.
+    /// Returns at most `limit` events after a number, oldest first. If events are gone, the first
+    /// one does not have the next number.
     ///
     /// # Errors
     /// `unavailable` when the store cannot be read.
-    fn since(&self, seq: u64, most: usize) -> BoxFuture<'_, Result<Vec<FeedEvent>, ToolError>>;
+    fn since(&self, seq: u64, limit: usize) -> BoxFuture<'_, Result<Vec<FeedEvent>, ToolError>>;
 
-    /// Everything after a number, as it comes.
+    /// Subscribes to all events after a number.
     fn subscribe(&self, after: u64) -> Box<dyn FeedSubscription>;
 }
 
-/// What one subscriber still has to see. It may be dropped and begun again at its position.
+/// The remaining events of one subscriber. It may be dropped and created again at its position.
 pub trait FeedSubscription: Send {
-    /// The number of the newest event that was handed out.
+    /// The number of the newest event that was returned.
     fn position(&self) -> u64;
 
-    /// The next thing that happened. The future may be dropped at any time without losing anything. A store that cannot
-    /// be read is tried again for half a minute before that is an error, and may be asked again after it.
+    /// Returns the next item. The future may be dropped at any time without losing anything. A
+    /// store that cannot be read is retried for half a minute before this fails, and may be asked
+    /// again after that.
     ///
     /// # Errors
-    /// `unavailable` when the store has not been readable for so long.
+    /// `unavailable` when the store was not readable for that time.
     fn next(&mut self) -> BoxFuture<'_, Result<FeedItem, ToolError>>;
 }
 
-/// Something that happened.
+/// An event in a store.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FeedEvent {
-    /// Its number: from 1, without gaps, in the order of the commits.
+    /// The number of the event: from 1, without gaps, in the order of the commits.
     pub seq: u64,
-    /// When, in milliseconds since 1970, by the clock of the process that wrote it.
+    /// Time in milliseconds since 1970, by the clock of the process that wrote it.
     pub at_ms: u64,
-    /// What sort of thing.
+    /// The kind of event.
     pub kind: String,
     /// The session.
     pub session: Option<String>,
     /// The call.
     pub call: Option<String>,
-    /// What it happened to.
+    /// The thing that the event is about.
     pub subject: Option<String>,
-    /// Whatever else there is to say.
+    /// Further details.
     pub body: Value,
 }
 
-/// What a subscriber is given.
+/// An item of a subscription.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FeedItem {
-    /// The next thing that happened.
+    /// The next event.
     Event(FeedEvent),
-    /// Something is missing here: look at the present state anew.
+    /// Events are missing: read the current state again.
     Missed(MissedEvents),
 }
 
-/// Events that cannot be had.
+/// Events that are no longer available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MissedEvents {
-    /// The newest that was seen before.
+    /// The newest event that was seen before.
     pub after: u64,
-    /// The next that will be seen is behind this one. Smaller than `after` when another store has taken the place.
+    /// The next event will be after this number. Smaller than `after` if the store was replaced by
+    /// another one.
     pub resumes_after: u64,
 }

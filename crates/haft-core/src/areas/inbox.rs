@@ -1,4 +1,5 @@
-//! The inbox: the approval requests of all workspaces and processes of a person, as a surface shows and decides them.
+//! The inbox: the approval requests of all workspaces and processes of a user, for surfaces that
+//! list and decide them.
 
 use std::path::PathBuf;
 
@@ -6,18 +7,19 @@ use serde::Serialize;
 
 use crate::{ApprovalDecision, ApprovalRecord, ApprovalState, BoxFuture, ToolError};
 
-/// Every approval request that a person may see, whatever process asked.
+/// Access to every approval request of a user, whichever process created it.
 pub trait Inbox: Send + Sync {
-    /// The newest requests of all workspaces. None without a store.
+    /// Returns the newest requests of all workspaces; none without a store.
     ///
     /// # Errors
     /// `unavailable` when the store cannot be read.
     fn entries(&self) -> BoxFuture<'_, Result<InboxListing, ToolError>>;
 
-    /// Ends a pending request. The first decision wins.
+    /// Settles a pending request. The first decision wins.
     ///
     /// # Errors
-    /// `conflict`, with the first decision, when it is ended already; `not_found` when there is none.
+    /// `conflict`, with the first decision, if it is already settled; `not_found` if there is no
+    /// such request.
     fn decide<'a>(
         &'a self,
         id: &'a str,
@@ -25,64 +27,64 @@ pub trait Inbox: Send + Sync {
         verdict: ApprovalDecision,
     ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
 
-    /// Waits until an approved call is taken up by the process that asked, or until that process is gone.
+    /// Waits until the requesting process claims an approved call, or until that process is gone.
     ///
     /// # Errors
-    /// `conflict` when the request is not approved, `not_found` when there is none.
+    /// `conflict` if the request is not approved, `not_found` if there is no such request.
     fn wait_for_claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<CallClaim, ToolError>>;
 }
 
-/// One request, and all that is known of it.
+/// One request with its status.
 #[derive(Clone, Debug)]
 pub struct InboxEntry {
     /// The request and its decision.
     pub record: ApprovalRecord,
-    /// Where its call runs.
+    /// The workspace of the call.
     pub workspace: PathBuf,
-    /// Whether the process that asked is there.
+    /// The status of the requesting process.
     pub requester: RequesterStatus,
-    /// When the call was taken up, in milliseconds since 1970.
+    /// The time of the claim, in milliseconds since 1970.
     pub taken_ms: Option<u64>,
-    /// What became of the call.
+    /// The result of the call.
     pub result: CallResult,
 }
 
-/// The process that asked.
+/// The status of the requesting process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequesterStatus {
-    /// It waits.
+    /// It is waiting.
     There,
-    /// It has not been heard of for some seconds.
+    /// It has not renewed its lease for some seconds.
     Gone,
 }
 
-/// What became of a call.
+/// The result of an approved call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallResult {
     /// It did not run.
     NotRun,
-    /// It ran to its end, with this error if there was one.
+    /// It finished, with this error if it failed.
     Ran(Option<String>),
-    /// It began and its end is not in the ledger: it runs now, or its process was ended before it could say.
+    /// It started and its end is not in the ledger: it is running, or its process was killed.
     Unknown,
 }
 
-/// All requests that this person may see.
+/// All requests of a user.
 #[derive(Clone, Debug, Default)]
 pub struct InboxListing {
     /// Oldest first.
     pub entries: Vec<InboxEntry>,
-    /// Rows that were not made by this person's haft, or were changed.
+    /// Number of rows that this user's haft did not write, or that were changed.
     pub foreign: usize,
 }
 
-/// Who runs an approved call.
+/// Which process runs an approved call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallClaim {
-    /// It was taken up.
+    /// The requesting process has claimed it.
     Taken,
-    /// The process that asked is gone: any process may take it up.
+    /// The requesting process is gone: any process may claim the call.
     Free,
 }

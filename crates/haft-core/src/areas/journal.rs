@@ -1,8 +1,9 @@
-//! The journal of changes to files: what was there before each one, kept so that it can be taken back. Whoever changes files
-//! tells a [`JournalWriter`] beforehand; core keeps nothing itself, the store does.
+//! The journal of file changes: the state before each change, stored so that the change can be
+//! undone. Code that changes files reports to a [`JournalWriter`] before the change. Core stores
+//! nothing itself; the store does.
 //!
-//! Only the file tools tell it of changes today. A program's changes fit the same words: a survey before and after gives the
-//! same entries.
+//! Today only the file tools report changes. The types also fit the changes of a command: scans
+//! before and after it give the same entries.
 
 use std::{
     collections::HashMap,
@@ -19,15 +20,15 @@ use crate::{BoxFuture, Call, CallInfo, Capability, Need, Power, ToolError, files
 pub struct ContentHash(pub [u8; 32]);
 
 impl ContentHash {
-    /// The hash of some content.
+    /// The hash of a content.
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The hash of content that comes in pieces.
+    /// The hash of a content that is read in pieces.
     ///
     /// # Errors
-    /// Those of `next`, which returns an empty piece at the end.
+    /// Those of `next`, which returns 0 at the end.
     pub fn of_pieces<E>(mut next: impl FnMut(&mut [u8]) -> Result<usize, E>) -> Result<Self, E> {
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; 64 << 10];
@@ -52,7 +53,7 @@ impl fmt::Display for ContentHash {
     }
 }
 
-/// The content of a file. Its hash is made once, however many want to know it: files are long, at times.
+/// The content of a file. Its hash is computed at most once, because files may be large.
 #[derive(Clone, Default)]
 pub struct Content {
     bytes: Vec<u8>,
@@ -60,12 +61,12 @@ pub struct Content {
 }
 
 impl Content {
-    /// Its hash.
+    /// The hash of the content.
     pub fn hash(&self) -> ContentHash {
         *self.hash.get_or_init(|| ContentHash::of(&self.bytes))
     }
 
-    /// The version of a file that has it.
+    /// The version of a file with this content.
     pub fn version(&self) -> Version {
         Version::of_hashed(&self.bytes, || self.hash())
     }
@@ -99,14 +100,15 @@ impl fmt::Debug for Content {
     }
 }
 
-/// What has a path at some moment.
+/// The state of a path at some moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathState {
     /// Nothing.
     Missing,
     /// A regular file.
     File {
-        /// Its content; `None` when that was not looked at, because it does not matter or is not kept.
+        /// Hash of the content; `None` if it was not read, because it does not matter or is not
+        /// stored.
         hash: Option<ContentHash>,
         /// Permission bits.
         mode: u32,
@@ -115,7 +117,7 @@ pub enum PathState {
     },
     /// A symbolic link.
     Link {
-        /// Where it points, as it is written in the link.
+        /// The target, as written in the link.
         to: PathBuf,
     },
     /// A directory.
@@ -123,13 +125,13 @@ pub enum PathState {
         /// Permission bits.
         mode: u32,
     },
-    /// A pipe, a socket or a device: never changed, and never kept.
+    /// A pipe, a socket or a device: never changed, and never stored.
     Other,
 }
 
 impl PathState {
-    /// Whether `self`, which was recorded, is what is found now. Permissions do not count: they are looked at by themselves, so
-    /// that somebody's `chmod` neither stops an undo nor is lost by it.
+    /// Returns true if the recorded state `self` matches the current one. Permissions are compared
+    /// separately, so that a `chmod` by the user neither prevents an undo nor is lost by it.
     pub fn fits(&self, found: &Self) -> bool {
         match (self, found) {
             (Self::File { hash: None, .. }, Self::File { .. })
@@ -139,7 +141,7 @@ impl PathState {
         }
     }
 
-    /// What sort of thing it is, in a word.
+    /// The name of the state, for messages.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Missing => "nothing",
@@ -151,23 +153,23 @@ impl PathState {
     }
 }
 
-/// What is about to become of one path.
+/// The planned change of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJournalEntry {
-    /// As the workspace shows it.
+    /// The path as the workspace shows it.
     pub path: PathBuf,
-    /// What is there.
+    /// The current state.
     pub before: PathState,
-    /// The content of a file that is there.
+    /// The content, if a file exists.
     pub content: Option<Vec<u8>>,
-    /// What will be there.
+    /// The planned state.
     pub after: PathState,
-    /// Where it comes from, when it is moved; nothing will be left there.
+    /// The old path, if the file is moved.
     pub moved_from: Option<PathBuf>,
 }
 
 impl NewJournalEntry {
-    /// Something new comes to a path where nothing was.
+    /// A new file or directory at a path where nothing exists.
     pub fn created(path: PathBuf, after: PathState) -> Self {
         Self { path, before: PathState::Missing, content: None, after, moved_from: None }
     }
@@ -176,46 +178,46 @@ impl NewJournalEntry {
 /// A change that is about to be made.
 #[derive(Debug)]
 pub struct NewChange<'a> {
-    /// The call that makes it.
+    /// The call that makes the change.
     pub call: &'a CallInfo,
     /// The tool.
     pub tool: &'a str,
-    /// What becomes of each path.
+    /// The entries of the change.
     pub entries: &'a [NewJournalEntry],
-    /// For each of these, in the same order, the earlier entries that it takes back.
+    /// For each entry, in the same order, the earlier entries that it undoes.
     pub undoes: &'a [Vec<u64>],
 }
 
-/// What became of one path, as it was recorded.
+/// The recorded change of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalEntry {
-    /// Its own number.
+    /// The number of the entry.
     pub id: u64,
-    /// As the workspace shows it.
+    /// The path as the workspace shows it.
     pub path: PathBuf,
-    /// What was there.
+    /// The state before the change.
     pub before: PathState,
-    /// What was put there.
+    /// The state after the change.
     pub after: PathState,
-    /// Where it came from, when it was moved.
+    /// The old path, if the file was moved.
     pub moved_from: Option<PathBuf>,
-    /// The entry that took it back. Its own number when it was found to be taken back already.
+    /// The entry that undid this one; its own number if it was found to be undone already.
     pub undone_by: Option<u64>,
 }
 
 impl JournalEntry {
-    /// An entry that nobody took back.
+    /// Creates an entry that is not undone.
     pub fn new(id: u64, path: PathBuf, before: PathState, after: PathState) -> Self {
         Self { id, path, before, after, moved_from: None, undone_by: None }
     }
 }
 
-/// A change, as it was recorded.
+/// A recorded change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalChange {
-    /// Its number; later changes have greater ones.
+    /// The number of the change; later changes have larger numbers.
     pub number: u64,
     /// The call that made it.
     pub call_id: String,
@@ -223,92 +225,94 @@ pub struct JournalChange {
     pub session: String,
     /// The tool.
     pub tool: String,
-    /// In milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub at_ms: u64,
-    /// What became of each path, in order.
+    /// The entries of the change, in order.
     pub entries: Vec<JournalEntry>,
-    /// How many entries more there were, which had to make room.
+    /// Number of further entries that were deleted to free space.
     pub collected: u64,
 }
 
 impl JournalChange {
-    /// A change without entries.
+    /// Creates a change without entries.
     pub fn new(number: u64, call_id: &str, session: &str, tool: &str, at_ms: u64) -> Self {
         let (call_id, session, tool) = (call_id.to_owned(), session.to_owned(), tool.to_owned());
         Self { number, call_id, session, tool, at_ms, entries: Vec::new(), collected: 0 }
     }
 }
 
-/// Which changes are asked for; all conditions hold together.
+/// A filter for changes; all conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeQuery {
-    /// Of this call.
+    /// Changes of this call.
     pub call_id: Option<String>,
-    /// Of this session.
+    /// Changes of this session.
     pub session: Option<String>,
-    /// Of this tool.
+    /// Changes of this tool.
     pub tool: Option<String>,
-    /// Since then, in milliseconds since 1970.
+    /// Changes since this time, in milliseconds since 1970.
     pub since_ms: u64,
-    /// With a smaller number than this, for the next page.
+    /// Changes with a smaller number, for the next page.
     pub below: Option<u64>,
-    /// With one of these numbers, if any are given.
+    /// Changes with one of these numbers, if any are given.
     pub numbers: Vec<u64>,
-    /// So many at most.
+    /// Maximum number of changes.
     pub limit: usize,
 }
 
-/// Keeps changes.
+/// A store of changes.
 pub trait Journal: Send + Sync {
-    /// Keeps what is needed to take a change back, and returns the number of the change. Called when everything is ready
-    /// and before the first name changes hands; when it returns, a crash cannot lose it.
+    /// Records what is needed to undo a change, and returns the number of the change. Called when
+    /// everything is prepared and before the first file is replaced. Once it returns, a crash
+    /// cannot lose the record.
     ///
     /// # Errors
-    /// When it cannot be kept; then the change is not made.
+    /// If the record cannot be written; then the change is not made.
     fn begin(&self, change: &NewChange<'_>) -> Result<u64, ToolError>;
 
-    /// The change was made: from now on what it takes back counts as taken back. The time for upkeep, too.
+    /// Records that the change was made: the entries that it undoes now count as undone. Also a
+    /// good time for maintenance.
     fn commit(&self, number: u64);
 
-    /// The change was not made after all.
+    /// Records that the change was not made.
     fn abort(&self, number: u64);
 
-    /// Changes in `workspace`, newest first.
+    /// Returns changes in `workspace`, newest first.
     fn find<'a>(
         &'a self,
         workspace: &'a Path,
         which: &'a ChangeQuery,
     ) -> BoxFuture<'a, Result<Vec<JournalChange>, ToolError>>;
 
-    /// The content with this hash, if it is kept.
+    /// Returns the content with this hash, if it is stored.
     fn content(&self, hash: ContentHash) -> BoxFuture<'_, Result<Option<Vec<u8>>, ToolError>>;
 
-    /// These entries were found to be taken back already, by hand or because they never came to be.
+    /// Marks entries as undone that were found to be: undone by hand, or never made.
     fn mark_undone<'a>(&'a self, entries: &'a [u64]) -> BoxFuture<'a, Result<(), ToolError>>;
 }
 
-/// How much of what goes is kept.
+/// How much of the previous state is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreImages {
-    /// Everything, so that it can be taken back.
+    /// The content, so that the change can be undone.
     Content,
-    /// Only that it was there: a person or a model said so.
+    /// Only the names: a person or a model asked for that.
     Names,
 }
 
-/// Tells the journal of the changes of one call.
+/// Reports the changes of one call to the journal.
 #[derive(Clone)]
 pub struct JournalWriter {
     journal: Arc<dyn Journal>,
     call: Arc<CallInfo>,
     tool: Arc<str>,
     pre_images: PreImages,
-    /// Which earlier entries a new entry about a path takes back.
+    /// The earlier entries that a new entry for a path undoes.
     undoes: Arc<HashMap<PathBuf, Vec<u64>>>,
 }
 
 impl JournalWriter {
-    /// The scribe of a call.
+    /// Creates the writer of a call.
     pub fn new(journal: Arc<dyn Journal>, call: Arc<CallInfo>, tool: &str) -> Self {
         Self {
             journal,
@@ -336,38 +340,41 @@ impl JournalWriter {
         self
     }
 
-    /// How much of what goes is to be kept.
+    /// How much of the previous state is to be stored.
     pub fn pre_images(&self) -> PreImages {
         self.pre_images
     }
 
-    /// Tells of a change that is about to be made.
+    /// Reports a change that is about to be made.
     ///
     /// # Errors
-    /// When it cannot be kept; then the change must not be made.
+    /// If the record cannot be written; then the change must not be made.
     pub fn begin(&self, entries: &[NewJournalEntry]) -> Result<OpenChange, ToolError> {
         let undone =
             |entry: &NewJournalEntry| self.undoes.get(&entry.path).cloned().unwrap_or_default();
         let undoes: Vec<Vec<u64>> = entries.iter().map(undone).collect();
         let change = NewChange { call: &self.call, tool: &self.tool, entries, undoes: &undoes };
-        let number = self.journal.begin(&change).map_err(|error| self.unkept(entries, error))?;
+        let number =
+            self.journal.begin(&change).map_err(|error| self.not_recorded(entries, error))?;
         Ok(OpenChange { journal: self.journal.clone(), number: Some(number) })
     }
 
-    fn unkept(&self, entries: &[NewJournalEntry], error: ToolError) -> ToolError {
+    fn not_recorded(&self, entries: &[NewJournalEntry], error: ToolError) -> ToolError {
         let first = entries.first().map_or(Path::new("."), |entry| &entry.path).display();
         let message = format!(
-            "`{first}` was not changed, because what is there could not be kept for undo: {error}"
+            "`{first}` was not changed, because its current state could not be stored for undo: \
+             {error}"
         );
         let hint = format!(
-            "{}; a person can switch undo off with `record = false` under [journal]",
+            "{}; a person can disable undo with `record = false` under [journal]",
             error.next_step()
         );
         ToolError::unavailable(message).hint(hint)
     }
 }
 
-/// A change that the journal knows of. Dropped without [`OpenChange::commit`] it was not made.
+/// A recorded change in progress. If dropped without [`OpenChange::commit`], it is recorded as not
+/// made.
 #[must_use]
 pub struct OpenChange {
     journal: Arc<dyn Journal>,
@@ -375,14 +382,15 @@ pub struct OpenChange {
 }
 
 impl OpenChange {
-    /// It was made.
+    /// Records that the change was made.
     pub fn commit(mut self) {
         if let Some(number) = self.number.take() {
             self.journal.commit(number);
         }
     }
 
-    /// Some of it may have been made: it stays, and whoever wants to take it back looks what is there.
+    /// Leaves the record as it is, because part of the change may have been made. An undo then
+    /// compares the current state.
     pub fn in_doubt(mut self) {
         self.number = None;
     }
@@ -409,20 +417,20 @@ impl Capability for ReadJournal {
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
         let journal = call.maybe_service::<dyn Journal>().ok_or_else(|| {
-            ToolError::unavailable("no journal of changes is kept here")
-                .hint("a person can switch it on with `record = true` under [journal]")
+            ToolError::unavailable("this program has no journal of changes")
+                .hint("a person can enable it with `record = true` under [journal]")
         })?;
         Ok(Self { journal, workspace: call.info().workspace.clone() })
     }
 }
 
 impl ReadJournal {
-    /// The journal of a workspace; for calling a tool's function directly.
+    /// The journal of a workspace, for calling a tool's function directly.
     pub fn unchecked(journal: Arc<dyn Journal>, workspace: PathBuf) -> Self {
         Self { journal, workspace }
     }
 
-    /// Changes, newest first.
+    /// Returns changes, newest first.
     ///
     /// # Errors
     /// When the journal cannot be read.
@@ -430,7 +438,7 @@ impl ReadJournal {
         self.journal.find(&self.workspace, which).await
     }
 
-    /// The content with this hash, if it is kept.
+    /// Returns the content with this hash, if it is stored.
     ///
     /// # Errors
     /// When the journal cannot be read.
@@ -438,7 +446,7 @@ impl ReadJournal {
         self.journal.content(hash).await
     }
 
-    /// Tells the journal that entries were found to be taken back already. No more than a correction of the record.
+    /// Marks entries as undone that were found to be undone already. Only corrects the record.
     ///
     /// # Errors
     /// When the journal cannot be written.
@@ -462,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_compared_by_content() {
+    fn states_are_compared_by_content() {
         check(&file("a", 0o644), &file("a", 0o644), true);
         check(&file("a", 0o644), &file("b", 0o644), false);
         check(&file("a", 0o644), &file("a", 0o755), true);
@@ -477,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_knows_the_hash_and_the_version_of_its_bytes() {
+    fn a_content_has_the_hash_and_the_version_of_its_bytes() {
         for bytes in [&b""[..], b"a", &[7; 200_000]] {
             let content = Content::from(bytes.to_vec());
             assert_eq!(content.version(), Version::of_content(bytes));

@@ -1,16 +1,17 @@
-//! Leases: which process works on something, until when. A claim holds until its time is over or it is given back; a
-//! heartbeat gives it more time. Every claim has its own token: what an earlier owner does in its name is refused.
+//! Leases: which process works on something, until when. A claim holds until its time is over or it
+//! is released; a heartbeat extends it. Every claim has its own token, so that requests of an
+//! earlier owner are refused.
 
 use std::time::Duration;
 
 use crate::{BoxFuture, ToolError};
 
-/// Claims on things, seen by all processes that share a store.
+/// Claims on items, visible to all processes that share a store.
 pub trait Leases: Send + Sync {
-    /// Claims a thing by its name, for so long.
+    /// Claims an item by its name for a time.
     ///
     /// # Errors
-    /// Of kind `conflict`, naming the owner, when it is claimed already.
+    /// Of kind `conflict`, naming the owner, if it is already claimed.
     fn claim<'a>(
         &'a self,
         kind: &'a str,
@@ -19,13 +20,13 @@ pub trait Leases: Send + Sync {
         time: Duration,
     ) -> BoxFuture<'a, Result<Lease, ToolError>>;
 
-    /// Offers a thing to [`Leases::claim_next`]. Does nothing when it is there already.
+    /// Offers an item to [`Leases::claim_next`]. Does nothing if it already exists.
     ///
     /// # Errors
     /// When the store cannot be written.
     fn offer<'a>(&'a self, kind: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
 
-    /// Claims the first free thing of a kind, by name; none when there is none.
+    /// Claims the first free item of a kind, by name; `None` if there is none.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -36,45 +37,45 @@ pub trait Leases: Send + Sync {
         time: Duration,
     ) -> BoxFuture<'a, Result<Option<Lease>, ToolError>>;
 
-    /// More time, from now on.
+    /// Extends the lease from now on.
     ///
     /// # Errors
-    /// Of kind `conflict` when the lease has another owner by now: stop working on it.
+    /// Of kind `conflict` if another process has claimed the item since: stop working on it.
     fn heartbeat<'a>(
         &'a self,
         lease: &'a Lease,
         time: Duration,
     ) -> BoxFuture<'a, Result<(), ToolError>>;
 
-    /// Checks that the lease still is its owner's: nothing else has claimed the thing since.
+    /// Checks that the lease still belongs to its owner.
     ///
     /// # Errors
-    /// Of kind `conflict` when it is not.
+    /// Of kind `conflict` if it does not.
     fn check<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>>;
 
-    /// Gives the thing back; it can be claimed at once.
+    /// Releases the item, so that it can be claimed at once.
     ///
     /// # Errors
-    /// Of kind `conflict` when it has another owner by now; then it stays theirs.
+    /// Of kind `conflict` if another process has claimed the item since; its claim stays.
     fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>>;
 
-    /// Removes a thing that is done.
+    /// Removes an item that is done.
     ///
     /// # Errors
-    /// Of kind `conflict` when it has another owner by now; then it stays theirs.
+    /// Of kind `conflict` if another process has claimed the item since; its claim stays.
     fn finish<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>>;
 }
 
-/// A claim on something.
+/// A claim on an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// What sort of thing it is: `job`, `task` …
+    /// The kind of item: `job`, `task` …
     pub kind: String,
-    /// Its name.
+    /// The name of the item.
     pub name: String,
-    /// The claimant.
+    /// The process that claimed it.
     pub owner: String,
-    /// Counts the claims of this thing. A later one has a larger number, whatever clocks say.
+    /// Counts the claims of this item. A later claim has a larger number, independent of clocks.
     pub generation: u64,
     /// Proves this claim to the store.
     pub token: String,

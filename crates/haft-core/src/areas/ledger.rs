@@ -1,5 +1,6 @@
-//! The record of every call: what was asked, what was decided, by whom, what it touched and how it ended. The chain
-//! of hashes and the disk come with the store; here are the entry, the trait and a version in memory.
+//! The record of every call: the request, the decision, the approver, the accesses and the result.
+//! The hash chain and the disk belong to the store; this file has the entry, the trait and an
+//! in-memory version.
 
 use std::collections::VecDeque;
 
@@ -11,10 +12,10 @@ use sha2::{Digest, Sha256};
 
 use crate::{Access, ApprovalDecision, BoxFuture, Decision, Effect, ErrorKind, Power, ToolError};
 
-/// Tool and session that anchor entries are found by.
+/// The tool and session of anchor entries.
 const RETENTION: &str = "retention";
 
-/// One call, after the fact. Free of secrets.
+/// The record of one call. Free of secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LedgerEntry {
@@ -24,38 +25,40 @@ pub struct LedgerEntry {
     pub session: String,
     /// The chain of agents, outermost first; empty when a person called.
     pub agents: Vec<String>,
-    /// The call it was made in, when a tool made it.
+    /// The call that made this one, if a tool made it.
     pub parent: Option<String>,
-    /// The tool, or the name that was asked for when there is none.
+    /// The tool, or the requested name if there is no such tool.
     pub tool: String,
-    /// How far the tool reaches; `read` when there is no such tool.
+    /// The effect of the tool; `read` if there is no such tool.
     pub effect: Effect,
-    /// The input as it ran; null when it could not be read.
+    /// The input as it ran; null if it could not be parsed.
     pub input: Value,
-    /// What was mended in it.
+    /// The repairs made to the input.
     pub repairs: Vec<String>,
-    /// What the call would touch.
+    /// The accesses of the call.
     pub accesses: Vec<Access>,
-    /// What policy said; none when the call did not get that far.
+    /// The policy decision; `None` if the call did not reach the policy stage.
     pub decision: Option<Decision>,
-    /// Who approved or refused it.
+    /// The approval or denial.
     pub verdict: Option<ApprovalDecision>,
-    /// How it failed, if it did.
+    /// The kind of the error, if the call failed.
     pub error: Option<ErrorKind>,
-    /// SHA-256 of the content that was returned, in hex.
+    /// SHA-256 of the returned content, in hex.
     pub output_sha256: String,
-    /// SHA-256 of the whole outcome, where it is kept: what [`Ledger::record_with`] was given.
+    /// SHA-256 of the full outcome that was given to [`Ledger::record_with`], if outcomes are
+    /// stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_sha256: Option<String>,
-    /// Number of the entry that was committed before the call ran; none for read-only calls.
+    /// Number of the entry that was committed before the call ran; `None` for read-only calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_seq: Option<u64>,
-    /// The process that runs the call. Only in an entry that is committed before the call runs; the entry of its end follows.
+    /// The process that runs the call. Only in an entry that is committed before the call runs; a
+    /// second entry records its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
-    /// When it began, in milliseconds since 1970.
+    /// Start time, in milliseconds since 1970.
     pub began_ms: u64,
-    /// How long it took. For an entry that stands for several calls: the longest of them.
+    /// Duration in milliseconds. For an entry that stands for several calls, the longest of them.
     pub ms: u64,
     /// Set when this entry stands for several equal read-only calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +77,8 @@ pub struct RepeatedCalls {
     pub last_ms: u64,
 }
 
-/// Entries that retention has dropped from the ledger. Only what is listed in such an entry may be missing from the chain.
+/// Entries that retention has dropped from the ledger. Only what is listed in such an entry may be
+/// missing from the chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrunedEntries {
     /// The gaps in the chain, as they were after the drop, in order.
@@ -99,7 +103,7 @@ pub struct PrunedRange {
 }
 
 impl LedgerEntry {
-    /// An entry of nothing, to be filled in.
+    /// An empty entry, to be filled in.
     pub(crate) fn blank(began_ms: u64) -> Self {
         Self {
             call_id: String::new(),
@@ -131,17 +135,17 @@ impl LedgerEntry {
         Self { session, tool, dropped: Some(dropped), ..Self::blank(at_ms) }
     }
 
-    /// About how much memory its input takes.
+    /// Approximate memory size of the input.
     pub fn input_bytes(&self) -> usize {
-        weight(&self.input)
+        memory_size(&self.input)
     }
 
-    /// Whether this entry is no call but says what retention has dropped.
+    /// Returns true if this entry is not a call but lists what retention has dropped.
     pub fn is_anchor(&self) -> bool {
         self.dropped.is_some()
     }
 
-    /// Number of calls that ended with this entry: none for the entry of a beginning and for an anchor.
+    /// Number of calls that ended with this entry: 0 for an entry of a start and for an anchor.
     pub fn calls(&self) -> u64 {
         match (self.is_begun() || self.is_anchor(), self.repeated) {
             (true, _) => 0,
@@ -150,17 +154,18 @@ impl LedgerEntry {
         }
     }
 
-    /// Whether this is the entry committed before its call ran, not the entry of its end.
+    /// Returns true if this is the entry committed before its call ran, not the entry of its end.
     pub fn is_begun(&self) -> bool {
         self.process.is_some()
     }
 
-    /// Whether the call can have changed nothing, here or elsewhere: it looked at files or at haft's own records, no more.
+    /// Returns true if the call cannot have changed anything, here or elsewhere: it only read files
+    /// or haft's own records.
     pub fn is_read_only(&self) -> bool {
         Self::reads_only(self.effect, &self.accesses)
     }
 
-    /// Whether a call of this effect that touches these things changes nothing.
+    /// Returns true if a call with this effect and these accesses changes nothing.
     pub(crate) fn reads_only(effect: Effect, accesses: &[Access]) -> bool {
         let is_look = |access: &Access| {
             matches!(access.power(), Power::Free | Power::ReadFiles | Power::ReadStore)
@@ -169,19 +174,21 @@ impl LedgerEntry {
     }
 }
 
-/// The SHA-256 of some texts, one behind the other, in hex.
+/// The SHA-256 of the concatenated texts, in hex.
 pub fn sha256_hex<const N: usize>(texts: [&[u8]; N]) -> String {
     let hash = texts.iter().fold(Sha256::new(), |hash, text| hash.chain_update(text)).finalize();
     hash.iter().fold(String::with_capacity(64), |hex, byte| hex + &format!("{byte:02x}"))
 }
 
-/// Where entries go. Append only.
+/// A store of entries. Append only.
 pub trait Ledger: Send + Sync {
-    /// Commits an entry before its call runs and returns its number, which the entry of the end refers to. `claim` is
-    /// [`crate::ApprovalRecord::claim`] of an approved call. None for a ledger that keeps no such entries.
+    /// Commits an entry before its call runs and returns its number, which the entry of the end
+    /// refers to; `None` for a ledger that stores no such entries. `claim` is
+    /// [`crate::ApprovalRecord::claim`] of an approved call.
     ///
     /// # Errors
-    /// When it cannot be committed, or when another process holds the claim by now. Then the call must not run.
+    /// If it cannot be committed, or another process has claimed the call. Then the call must not
+    /// run.
     fn begin<'a>(
         &'a self,
         entry: LedgerEntry,
@@ -194,8 +201,8 @@ pub trait Ledger: Send + Sync {
     /// Adds an entry. An error does not undo the call; the outcome says that it was not recorded.
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>>;
 
-    /// Adds an entry whose hash of the output is still to be made, from the text that was returned. For a ledger that can do
-    /// so when nobody waits for it any more.
+    /// Adds an entry whose output hash is still to be computed from the returned text. A ledger can
+    /// do that after the caller has its result.
     fn record_unhashed(
         &self,
         mut entry: LedgerEntry,
@@ -205,13 +212,13 @@ pub trait Ledger: Send + Sync {
         self.record(entry)
     }
 
-    /// Whether the outcomes of calls are kept beside their entries.
+    /// Returns true if the outcomes of calls are stored with their entries.
     fn keeps_results(&self) -> bool {
         false
     }
 
-    /// Adds an entry with the outcome of its call, as JSON: both or none. It is without its time, which the entry has, so
-    /// that the same outcome is the same text.
+    /// Adds an entry with the outcome of its call as JSON: both or none. The outcome has no
+    /// duration, which the entry has, so that equal outcomes are equal texts.
     fn record_with(
         &self,
         entry: LedgerEntry,
@@ -221,45 +228,46 @@ pub trait Ledger: Send + Sync {
         self.record(entry)
     }
 
-    /// The newest entries, newest first.
-    fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>>;
+    /// Returns the newest entries, newest first.
+    fn newest(&self, limit: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>>;
 }
 
-/// Entries in memory: the newest ones, gone with the process.
+/// Entries in memory: the newest ones, lost with the process.
 pub struct MemoryLedger {
-    entries: Mutex<Entries>,
-    most: usize,
+    entries: Mutex<LedgerEntries>,
+    limit: usize,
     most_bytes: usize,
 }
 
 #[derive(Default)]
-struct Entries {
+struct LedgerEntries {
     newest: VecDeque<LedgerEntry>,
-    /// What their inputs take, roughly: somebody may write large files for days.
+    /// Approximate size of their inputs, which is limited because calls may write large files for
+    /// days.
     bytes: usize,
 }
 
 impl Default for MemoryLedger {
     fn default() -> Self {
-        Self { entries: Mutex::default(), most: 2_000, most_bytes: 4 << 20 }
+        Self { entries: Mutex::default(), limit: 2_000, most_bytes: 4 << 20 }
     }
 }
 
-/// About how much memory a value takes.
-fn weight(value: &Value) -> usize {
+/// Approximate memory size of a value.
+fn memory_size(value: &Value) -> usize {
     const EACH: usize = 32;
     EACH + match value {
         Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Array(items) => items.iter().map(memory_size).sum(),
         Value::Object(members) => {
-            members.iter().map(|(key, value)| key.len() + weight(value)).sum()
+            members.iter().map(|(key, value)| key.len() + memory_size(value)).sum()
         }
         _ => 0,
     }
 }
 
 impl MemoryLedger {
-    /// What is recorded, oldest first.
+    /// The recorded entries, oldest first.
     pub fn entries(&self) -> Vec<LedgerEntry> {
         let entries = self.entries.lock();
         entries.newest.iter().cloned().collect()
@@ -271,16 +279,16 @@ impl Ledger for MemoryLedger {
         let mut entries = self.entries.lock();
         entries.bytes += entry.input_bytes();
         entries.newest.push_back(entry);
-        while entries.newest.len() > self.most || entries.bytes > self.most_bytes {
+        while entries.newest.len() > self.limit || entries.bytes > self.most_bytes {
             let Some(oldest) = entries.newest.pop_front() else { break };
             entries.bytes -= oldest.input_bytes();
         }
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
+    fn newest(&self, limit: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
         let entries = self.entries.lock();
-        let newest = entries.newest.iter().rev().take(most).cloned().collect();
+        let newest = entries.newest.iter().rev().take(limit).cloned().collect();
         Box::pin(std::future::ready(Ok(newest)))
     }
 }
@@ -303,7 +311,7 @@ mod tests {
 
     #[tokio::test]
     async fn memory_keeps_the_newest_by_number_and_by_size() {
-        let ledger = MemoryLedger { most: 3, most_bytes: 10_000, ..MemoryLedger::default() };
+        let ledger = MemoryLedger { limit: 3, most_bytes: 10_000, ..MemoryLedger::default() };
         for number in 0..5 {
             ledger.record(entry(number, "x")).await.expect("recorded");
         }
@@ -317,18 +325,18 @@ mod tests {
     }
 
     #[test]
-    fn only_who_reads_files_has_changed_nothing() {
-        let mut looked = entry(1, "");
-        assert!(!looked.is_read_only(), "the tool may write");
-        looked.effect = Effect::Read;
-        assert!(looked.is_read_only());
-        looked.accesses = vec![Access::Read("a".into())];
-        assert!(looked.is_read_only());
+    fn only_calls_that_read_files_are_read_only() {
+        let mut entry = entry(1, "");
+        assert!(!entry.is_read_only(), "the tool may write");
+        entry.effect = Effect::Read;
+        assert!(entry.is_read_only());
+        entry.accesses = vec![Access::Read("a".into())];
+        assert!(entry.is_read_only());
         for access in
             [Access::Write("a".into()), Access::Fetch("x.org".into()), Access::Run("ls".into())]
         {
-            looked.accesses = vec![Access::Read("a".into()), access];
-            assert!(!looked.is_read_only(), "{:?}", looked.accesses);
+            entry.accesses = vec![Access::Read("a".into()), access];
+            assert!(!entry.is_read_only(), "{:?}", entry.accesses);
         }
     }
 }

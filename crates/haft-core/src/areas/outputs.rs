@@ -1,7 +1,9 @@
-//! Where the whole of a cut output is kept, to be read again by its id, and the power to read it.
+//! Stores the full text of truncated outputs, to be read again by id, and the capability to read
+//! them.
 //!
-//! An id is not to be guessed (74 random bits), and nothing lists them: whoever has one was shown the output, or was told of
-//! it by somebody who was. So an id opens its output to every session of the same workspace, for people and agents alike.
+//! An id cannot be guessed (74 random bits) and is not listed anywhere: a client that has one was
+//! shown the output, or got the id from a client that was. So an id opens its output to every
+//! session of the same workspace, for people and agents alike.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -9,29 +11,30 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::{BoxFuture, Call, Capability, Need, Power, ToolError, clock::now_ms};
 
-/// Keeps texts by id. What is given to it has no secrets in it any more.
+/// A store of texts by id. The texts are already redacted.
 pub trait Outputs: Send + Sync {
-    /// Keeps a text and names it.
+    /// Stores a text and returns its id.
     fn keep(
         &self,
         text: String,
         made_by: OutputSource,
     ) -> BoxFuture<'_, Result<StoredOutput, ToolError>>;
 
-    /// What is known of an output without reading it.
+    /// Returns information about an output without reading it.
     ///
     /// # Errors
-    /// Of kind `not_found` when nothing is kept under this id, or no longer.
+    /// Of kind `not_found` if nothing is stored under this id, or no longer.
     fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<OutputInfo, ToolError>>;
 
-    /// The piece that a position lies in. Pieces follow each other without a gap; how long they are is the keeper's affair.
+    /// Returns the piece that contains a position. Pieces follow each other without gaps; the store
+    /// chooses their length.
     fn piece<'a>(
         &'a self,
         id: &'a str,
         at: OutputPosition,
     ) -> BoxFuture<'a, Result<OutputPiece, ToolError>>;
 
-    /// The whole text of an id.
+    /// Returns the full text of an output.
     fn read<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Arc<str>, ToolError>> {
         Box::pin(async move {
             let kept = self.find(id).await?;
@@ -48,7 +51,7 @@ pub trait Outputs: Send + Sync {
     }
 }
 
-/// Which call an output is of.
+/// The call that an output belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputSource {
     /// The session.
@@ -59,81 +62,81 @@ pub struct OutputSource {
     pub tool: String,
 }
 
-/// What became of a text that was to be kept.
+/// The result of storing a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredOutput {
-    /// The name it can be read by.
+    /// The id of the output.
     pub id: String,
-    /// What the caller should be told: that it is kept for less long than usual, and why.
+    /// A note for the caller: that the text is stored for a shorter time than usual, and why.
     pub note: Option<String>,
 }
 
-/// What is known of an output.
+/// Information about an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputInfo {
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u64,
-    /// How many lines it has; an empty one after the last line break counts not.
+    /// Number of lines, without an empty one after the last line break.
     pub lines: u64,
-    /// Whose it is.
+    /// The call that produced it.
     pub made_by: OutputSource,
-    /// When it was kept, in milliseconds since 1970.
+    /// Storage time, in milliseconds since 1970.
     pub kept_ms: u64,
 }
 
-/// A place in an output.
+/// A position in an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputPosition {
-    /// Counted from 0. The piece found contains this byte, or is empty at the end.
+    /// Counted from 0. The returned piece contains this byte, or is empty at the end.
     Byte(u64),
-    /// Counted from 1. The line begins in the piece found, or in the one after it.
+    /// Counted from 1. The line begins in the returned piece, or in the one after it.
     Line(u64),
 }
 
-/// A part of an output, whole characters.
+/// A part of an output, with whole characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputPiece {
-    /// Where it begins.
+    /// Position of its first byte.
     pub first_byte: u64,
-    /// The line that its beginning belongs to, counted from 1.
+    /// The line that contains its first byte, counted from 1.
     pub first_line: u64,
     /// The text.
     pub text: Arc<str>,
 }
 
 impl OutputPiece {
-    /// Where the next piece begins.
+    /// Position of the next piece.
     pub fn end(&self) -> u64 {
         self.first_byte + self.text.len() as u64
     }
 }
 
-/// The lines of a text: an empty one after the last line break counts not.
+/// Number of lines in a text, without an empty one after the last line break.
 pub fn count_lines(text: &str) -> u64 {
     let breaks = memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64;
     breaks + u64::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-/// Nothing is kept under this id. For those who implement [`Outputs`].
+/// The error for an unknown output. For implementations of [`Outputs`].
 pub fn no_such_output(id: &str) -> ToolError {
-    ToolError::not_found(format!("no output is kept under `{id}`")).hint(
-        "check the id; old outputs give way to newer ones, then make the call again that it is of",
+    ToolError::not_found(format!("unknown output `{id}`")).hint(
+        "check the id; if the output was deleted to free space, repeat the call that returned it",
     )
 }
 
 fn ended_early(id: &str) -> ToolError {
     ToolError::unavailable(format!("a piece of the output `{id}` is missing"))
-        .hint("make the call again that it is of")
+        .hint("repeat the call that returned it")
 }
 
-/// Texts in memory up to a quota; the oldest give way.
+/// Texts in memory up to a quota; the oldest are dropped first.
 pub struct MemoryOutputs {
-    kept: Mutex<Kept>,
+    kept: Mutex<StoredTexts>,
     quota: usize,
 }
 
 #[derive(Default)]
-struct Kept {
+struct StoredTexts {
     texts: VecDeque<(String, OutputInfo, Arc<str>)>,
     bytes: usize,
 }
@@ -145,12 +148,12 @@ impl Default for MemoryOutputs {
 }
 
 impl MemoryOutputs {
-    /// Keeps at most so many bytes.
+    /// Creates a store with a maximum size in bytes.
     pub fn with_quota(quota: usize) -> Self {
         Self { kept: Mutex::default(), quota }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn stored(&self) -> MutexGuard<'_, StoredTexts> {
         self.kept.lock()
     }
 
@@ -158,14 +161,14 @@ impl MemoryOutputs {
         if text.len() > self.quota {
             let (length, quota) = (text.len(), self.quota);
             let message = format!(
-                "an output of {length} bytes is more than the {quota} that are kept in memory"
+                "an output of {length} bytes exceeds the {quota} bytes of memory for outputs"
             );
-            return Err(ToolError::unavailable(message).hint("ask for less at once"));
+            return Err(ToolError::unavailable(message).hint("request less at once"));
         }
         let id = new_output_id();
         let (bytes, lines) = (text.len() as u64, count_lines(&text));
         let about = OutputInfo { bytes, lines, made_by, kept_ms: now_ms() };
-        let mut kept = self.kept();
+        let mut kept = self.stored();
         kept.bytes += text.len();
         kept.texts.push_back((id.clone(), about, text.into()));
         while kept.bytes > self.quota {
@@ -176,14 +179,14 @@ impl MemoryOutputs {
     }
 
     fn get(&self, id: &str) -> Result<(OutputInfo, Arc<str>), ToolError> {
-        let kept = self.kept();
+        let kept = self.stored();
         let found = kept.texts.iter().find(|(known, _, _)| known == id);
         let found = found.map(|(_, about, text)| (about.clone(), text.clone()));
         found.ok_or_else(|| no_such_output(id))
     }
 }
 
-/// A name for an output, for those who implement [`Outputs`]: ordered by time, and not to be guessed.
+/// Creates an output id, for implementations of [`Outputs`]: ordered by time, and not guessable.
 pub fn new_output_id() -> String {
     crate::ids::new_id("out")
 }
@@ -207,7 +210,7 @@ impl Outputs for MemoryOutputs {
         at: OutputPosition,
     ) -> BoxFuture<'a, Result<OutputPiece, ToolError>> {
         let piece = self.get(id).map(|(about, text)| match at {
-            // It is one piece, and this is behind it.
+            // There is only one piece, and this position is behind it.
             OutputPosition::Byte(byte) if byte >= about.bytes && byte > 0 => {
                 OutputPiece { first_byte: about.bytes, first_line: about.lines, text: "".into() }
             }
@@ -221,12 +224,12 @@ impl Outputs for MemoryOutputs {
     }
 }
 
-/// The power to read what earlier calls returned.
+/// The capability to read what earlier calls returned.
 #[derive(Clone)]
 pub struct ReadOutputs(Arc<dyn Outputs>);
 
 impl ReadOutputs {
-    /// Those of a keeper; for calling a tool's function directly.
+    /// The outputs of a store, for calling a tool's function directly.
     pub fn unchecked(outputs: Arc<dyn Outputs>) -> Self {
         Self(outputs)
     }
@@ -234,7 +237,7 @@ impl ReadOutputs {
     /// As [`Outputs::find`].
     ///
     /// # Errors
-    /// Of kind `not_found` when nothing is kept under this id.
+    /// Of kind `not_found` if nothing is stored under this id.
     pub async fn find(&self, id: &str) -> Result<OutputInfo, ToolError> {
         self.0.find(id).await
     }
@@ -242,7 +245,7 @@ impl ReadOutputs {
     /// As [`Outputs::piece`].
     ///
     /// # Errors
-    /// Of kind `not_found` when nothing is kept under this id.
+    /// Of kind `not_found` if nothing is stored under this id.
     pub async fn piece(&self, id: &str, at: OutputPosition) -> Result<OutputPiece, ToolError> {
         self.0.piece(id, at).await
     }
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_give_way_at_the_quota() {
+    async fn the_oldest_are_dropped_at_the_quota() {
         let outputs = MemoryOutputs::with_quota(10);
         let first = keep(&outputs, "aaaaaa").await.expect("kept");
         let second = keep(&outputs, "bbbbbb").await.expect("kept");

@@ -1,5 +1,5 @@
-//! Rules that people keep when they say yes, so that they are not asked again: for a session, a workspace, or everywhere.
-//! They only ever allow, and what is written as ask or deny goes before them.
+//! Saved rules: rules that an approval saves for a session, a workspace, or everywhere, so that
+//! similar calls need no approval. They only allow, and written ask and deny rules take precedence.
 
 use std::fmt;
 
@@ -14,18 +14,18 @@ use crate::{
     policy::{Action, Rule, Source},
 };
 
-/// Rules to keep from a yes.
+/// The rules that an approval saves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remember {
     /// Allow rules, usually from the request's suggestions.
     pub rules: Vec<String>,
-    /// For how long and for whom.
+    /// The sessions that the rules apply to.
     pub scope: Scope,
-    /// When they lapse, in milliseconds since 1970.
+    /// Expiry time, in milliseconds since 1970.
     pub expires_ms: Option<u64>,
 }
 
-/// How far a saved rule reaches.
+/// The sessions that a saved rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -33,12 +33,12 @@ pub enum Scope {
     Session,
     /// In this workspace.
     Project,
-    /// Everywhere, for this person.
+    /// Everywhere, for this user.
     User,
 }
 
 impl Scope {
-    /// The word for it.
+    /// The name of the scope.
     pub fn name(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -54,30 +54,31 @@ impl fmt::Display for Scope {
     }
 }
 
-/// One rule that somebody kept.
+/// One saved rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedRule {
-    /// Names it, for revoking.
+    /// The id of the rule, for revoking.
     pub id: String,
-    /// The rule, which allows.
+    /// The text of the rule, which allows.
     pub rule: String,
-    /// How far it reaches.
+    /// The scope of the rule.
     pub scope: Scope,
-    /// The session it was kept in, which is all it reaches when its scope is the session.
+    /// The session it was saved in, which is the only one it applies to if its scope is the
+    /// session.
     pub session: String,
-    /// Who kept it.
+    /// The approver who saved it.
     pub by: String,
-    /// When, in milliseconds since 1970.
+    /// Time of saving, in milliseconds since 1970.
     pub saved_ms: u64,
-    /// When it lapses; never, for none.
+    /// Expiry time; `None` if it never expires.
     pub expires_ms: Option<u64>,
 }
 
 impl SavedRule {
-    /// The rules of a yes, each with its name. All of them, or none when one is no rule.
+    /// The rules of an approval, each with its own id. Fails if one of them does not parse.
     ///
     /// # Errors
-    /// `input` when a text is no rule.
+    /// `input` if a text is not a rule.
     pub fn all_of(session: &str, by: &str, remember: &Remember) -> Result<Vec<Self>, ToolError> {
         let saved_ms = now_ms();
         let kept = |text: &String| {
@@ -95,32 +96,32 @@ impl SavedRule {
         remember.rules.iter().map(kept).collect()
     }
 
-    /// The rule as policy uses it. Its source names the scope and the id.
+    /// Parses the rule for policy. Its source names the scope and the id.
     ///
     /// # Errors
-    /// `input` when the text is no rule.
+    /// `input` if the text is not a rule.
     pub fn parsed(&self) -> Result<Rule, ToolError> {
         let source = Source::named(&format!("saved for this {}, {}", self.scope, self.id));
         Rule::parse(Action::Allow, &self.rule, source)
             .map_err(|error| ToolError::input(error.to_string()))
     }
 
-    /// Whether it speaks in a session at this time.
+    /// Returns true if the rule applies in a session at this time.
     pub fn is_active(&self, session: &str, now_ms: u64) -> bool {
         let is_here = self.scope != Scope::Session || self.session == session;
         is_here && self.expires_ms.is_none_or(|expires| expires > now_ms)
     }
 }
 
-/// Where the rules of earlier approvals are kept.
+/// A store of saved rules.
 pub trait SavedRules: Send + Sync {
-    /// The scopes this store can keep; a prompt offers no others.
+    /// The scopes that this store supports; prompts offer no others.
     fn scopes(&self) -> &'static [Scope];
 
-    /// The rules in force for a session. Asked before every call that somebody would be asked about.
+    /// Returns the active rules of a session. Called before every call that would need approval.
     fn active<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>>;
 
-    /// Keeps the rules of a yes that `by` gave in a session: all of them, or none.
+    /// Saves the rules of an approval that `by` gave in a session: all of them, or none.
     fn save<'a>(
         &'a self,
         session: &'a str,
@@ -128,27 +129,27 @@ pub trait SavedRules: Send + Sync {
         remember: &'a Remember,
     ) -> BoxFuture<'a, Result<Vec<SavedRule>, ToolError>>;
 
-    /// Every rule that has not lapsed, of any session, oldest first.
+    /// Returns every rule that has not expired, of any session, oldest first.
     fn list(&self) -> BoxFuture<'_, Result<Vec<SavedRule>, ToolError>>;
 
-    /// Takes a rule back: from the next call on it is not there. `not_found` when it is not there already.
+    /// Revokes a rule, effective from the next call on. `not_found` if there is no such rule.
     fn revoke<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<SavedRule, ToolError>>;
 }
 
-/// The error for a rule that is not kept, or not any more.
+/// The error for an unknown rule.
 pub fn no_such_rule(id: &str) -> ToolError {
-    ToolError::not_found(format!("there is no saved rule `{id}`"))
+    ToolError::not_found(format!("unknown saved rule `{id}`"))
         .hint("`haft policy list` shows the saved rules with their ids")
 }
 
-/// Rules in memory, gone with the process.
+/// Rules in memory, lost with the process.
 #[derive(Default)]
 pub struct MemoryRules {
     rules: Mutex<Vec<SavedRule>>,
 }
 
 impl MemoryRules {
-    /// What has not lapsed.
+    /// The rules that have not expired.
     fn current(&self) -> MutexGuard<'_, Vec<SavedRule>> {
         let now = now_ms();
         let mut rules = self.rules.lock();
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rule_speaks_in_its_session_until_it_is_revoked() {
+    async fn a_rule_applies_in_its_session_until_it_is_revoked() {
         let store = MemoryRules::default();
         let saved = store.save("one", "Ann", &remember(&["bash(make *)"], None)).await;
         let saved = saved.expect("it is a rule");
@@ -219,10 +220,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lapsed_rule_is_gone() {
+    async fn an_expired_rule_is_gone() {
         let store = MemoryRules::default();
-        let lapsed = remember(&["bash(make *)"], Some(1));
-        store.save("one", "Ann", &lapsed).await.expect("it is a rule");
+        let expired = remember(&["bash(make *)"], Some(1));
+        store.save("one", "Ann", &expired).await.expect("it is a rule");
         assert_eq!(store.active("one").await.expect("rules"), []);
         assert_eq!(store.list().await.expect("rules"), []);
     }

@@ -1,5 +1,5 @@
-//! Sessions: who worked here when, what was said to them, and the power to look at them, to write to them and to label them.
-//! Everything is about one workspace.
+//! Sessions: which client worked when, its messages, and the capabilities to list sessions, send
+//! messages to them and label them. Everything belongs to one workspace.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use serde_json::{Map, Value};
 
 use crate::{BoxFuture, Call, CallInfo, Capability, ErrorKind, Need, Power, Redactor, ToolError};
 
-/// Keeps the sessions of a workspace.
+/// A store of the sessions of a workspace.
 pub trait Sessions: Send + Sync {
-    /// Those that are wanted, the latest first.
+    /// Returns the matching sessions, latest first.
     fn list<'a>(
         &'a self,
         query: &'a SessionQuery,
     ) -> BoxFuture<'a, Result<Vec<SessionInfo>, ToolError>>;
 
-    /// What happened in a session, `offset` things before the latest, and so many at most.
+    /// Returns the events of a session, skipping the latest `offset` ones, up to a limit.
     ///
     /// # Errors
-    /// Of kind `not_found` when there is no such session.
+    /// Of kind `not_found` if there is no such session.
     fn history<'a>(
         &'a self,
         session: &'a str,
@@ -28,20 +28,21 @@ pub trait Sessions: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'a, Result<SessionHistory, ToolError>>;
 
-    /// Adds a message to a session, behind all others, and returns its number.
+    /// Adds a message to the end of a session and returns its number.
     ///
     /// # Errors
-    /// Of kind `not_found` when there is no such session.
+    /// Of kind `not_found` if there is no such session.
     fn send<'a>(
         &'a self,
         session: &'a str,
         message: &'a NewMessage,
     ) -> BoxFuture<'a, Result<u64, ToolError>>;
 
-    /// Changes what is said about a session. With `of_caller` it is made when it is not there yet.
+    /// Changes the labels of a session. With `of_caller` the session is created if it does not
+    /// exist.
     ///
     /// # Errors
-    /// Of kind `not_found` when there is no such session.
+    /// Of kind `not_found` if there is no such session.
     fn patch<'a>(
         &'a self,
         session: &'a str,
@@ -53,120 +54,120 @@ pub trait Sessions: Send + Sync {
 /// A session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionInfo {
-    /// Its name for programs.
+    /// The id, for programs.
     pub id: String,
-    /// What it is about.
+    /// The subject of the session.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub title: Option<String>,
-    /// The session that it was begun from.
+    /// The session that started this one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parent: Option<String>,
-    /// How it came: `mcp`, `cli` …
+    /// The surface of the session: `mcp`, `cli` …
     pub surface: String,
-    /// The agent behind it, if it is one.
+    /// The client, if an agent uses the session.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub client: Option<String>,
-    /// What programs have noted about it.
+    /// Notes of programs.
     pub metadata: Map<String, Value>,
-    /// It is put away.
+    /// True if the session is archived.
     pub archived: bool,
-    /// How many messages it has.
+    /// Number of messages.
     pub messages: u64,
-    /// When it began, in milliseconds since 1970.
+    /// Start time, in milliseconds since 1970.
     pub created_ms: u64,
-    /// When it last did something, to the minute.
+    /// Time of the last activity, to the minute.
     pub updated_ms: u64,
 }
 
-/// Who opens a session.
+/// The properties of a new session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewSession {
-    /// How it comes: `mcp`, `cli` …
+    /// The surface of the session: `mcp`, `cli` …
     pub surface: String,
-    /// The agent behind it, if it is one.
+    /// The client, if an agent uses the session.
     pub client: Option<String>,
 }
 
 impl NewSession {
-    /// As a call tells it: session names begin with the surface that made them.
+    /// Derives the properties from a call: session ids begin with the surface that created them.
     pub fn of(session: &str, agents: &[String]) -> Self {
         let surface = session.split('-').next().unwrap_or(session);
         Self { surface: surface.to_owned(), client: agents.last().cloned() }
     }
 }
 
-/// Which sessions are wanted.
+/// A filter for sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionQuery {
-    /// With this in its title or id, in whatever case.
+    /// Text to find in the title or id, regardless of case.
     pub text: Option<String>,
-    /// Those that are put away, too.
+    /// True to include archived sessions.
     pub archived: bool,
-    /// So many at most.
+    /// Maximum number of sessions.
     pub limit: usize,
 }
 
-/// A message to be.
+/// A new message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewMessage {
-    /// In what capacity: `agent` or `person`.
+    /// The role of the sender: `agent` or `person`.
     pub role: String,
-    /// The session that it comes from.
+    /// The session of the sender.
     pub author: String,
-    /// The words.
+    /// The text.
     pub content: String,
     /// The call that sent it.
     pub call_id: Option<String>,
 }
 
-/// A message.
+/// A message in a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionMessage {
-    /// Its number in its session, from 1.
+    /// Its number in the session, from 1.
     pub seq: u64,
-    /// In what capacity it was sent: `agent` or `person`.
+    /// The role of the sender: `agent` or `person`.
     pub role: String,
-    /// The session that it came from.
+    /// The session of the sender.
     pub author: String,
-    /// The words.
+    /// The text.
     pub content: String,
     /// The call that sent it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub call_id: Option<String>,
-    /// When, in milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub created_ms: u64,
 }
 
-/// A call, as the ledger has it.
+/// A call of a session, from the ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionCall {
-    /// Its id.
+    /// The id of the call.
     pub call_id: String,
     /// The tool.
     pub tool: String,
     /// The input, without secrets.
     pub input: Value,
-    /// How it failed, if it did.
+    /// The kind of the error, if the call failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<ErrorKind>,
-    /// When it began, in milliseconds since 1970.
+    /// Start time, in milliseconds since 1970.
     pub created_ms: u64,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub ms: u64,
 }
 
-/// Something that happened in a session.
+/// An event in a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SessionEvent {
-    /// It was sent a message.
+    /// The session received a message.
     Message(SessionMessage),
-    /// It made a call.
+    /// The session made a call.
     Call(SessionCall),
 }
 
 impl SessionEvent {
-    /// When, in milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub fn created_ms(&self) -> u64 {
         match self {
             Self::Message(message) => message.created_ms,
@@ -175,40 +176,40 @@ impl SessionEvent {
     }
 }
 
-/// What happened in a session.
+/// The events of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionHistory {
     /// The session.
     pub session: SessionInfo,
-    /// The oldest first.
+    /// The events, oldest first.
     pub events: Vec<SessionEvent>,
-    /// There is more before that.
+    /// True if there are earlier events.
     pub has_more: bool,
 }
 
-/// What is to be changed about a session; what is none stays.
+/// Changes to the labels of a session; `None` leaves a label unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionPatch {
-    /// What it is about; empty takes the title away.
+    /// The new title; an empty one removes it.
     pub title: Option<String>,
-    /// Merged into what is there: null takes a member away.
+    /// Merged into the existing metadata: null removes a member.
     pub metadata: Option<Map<String, Value>>,
-    /// Put away, or fetched back.
+    /// True to archive the session, false to restore it.
     pub archived: Option<bool>,
 }
 
-/// There is no such session. For those who implement [`Sessions`].
+/// The error for an unknown session. For implementations of [`Sessions`].
 pub fn no_such_session(id: &str) -> ToolError {
-    ToolError::not_found(format!("this workspace has no session `{id}`"))
-        .hint("list the sessions with operation `list`, and take an id from there")
+    ToolError::not_found(format!("unknown session `{id}` in this workspace"))
+        .hint("list the sessions with operation `list` and use an id from there")
 }
 
-/// The power to look at sessions.
+/// The capability to read sessions.
 #[derive(Clone)]
 pub struct ReadSessions(Arc<dyn Sessions>);
 
 impl ReadSessions {
-    /// Those of a keeper; for calling a tool's function directly.
+    /// The sessions of a store, for calling a tool's function directly.
     pub fn unchecked(sessions: Arc<dyn Sessions>) -> Self {
         Self(sessions)
     }
@@ -216,7 +217,7 @@ impl ReadSessions {
     /// As [`Sessions::list`].
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If they cannot be read.
     pub async fn list(&self, query: &SessionQuery) -> Result<Vec<SessionInfo>, ToolError> {
         self.0.list(query).await
     }
@@ -224,7 +225,7 @@ impl ReadSessions {
     /// As [`Sessions::history`].
     ///
     /// # Errors
-    /// Of kind `not_found` when there is no such session.
+    /// Of kind `not_found` if there is no such session.
     pub async fn history(
         &self,
         session: &str,
@@ -244,7 +245,8 @@ impl Capability for ReadSessions {
     }
 }
 
-/// The power to write to sessions and to label them, in the name of the caller and without secrets.
+/// The capability to send messages to sessions and to label them, in the name of the caller and
+/// without secrets.
 #[derive(Clone)]
 pub struct WriteSessions {
     sessions: Arc<dyn Sessions>,
@@ -256,21 +258,21 @@ impl WriteSessions {
     /// As [`Sessions::send`].
     ///
     /// # Errors
-    /// Of kind `not_found` when there is no such session.
-    pub async fn send(&self, session: &str, words: &str) -> Result<u64, ToolError> {
+    /// Of kind `not_found` if there is no such session.
+    pub async fn send(&self, session: &str, text: &str) -> Result<u64, ToolError> {
         let message = NewMessage {
             role: if self.info.agents.is_empty() { "person" } else { "agent" }.to_owned(),
             author: self.info.session.clone(),
-            content: self.redactor.text(words).into_owned(),
+            content: self.redactor.text(text).into_owned(),
             call_id: Some(self.info.call_id.to_string()),
         };
         self.sessions.send(session, &message).await
     }
 
-    /// As [`Sessions::patch`]; the caller's own session when none is named.
+    /// As [`Sessions::patch`]; for the caller's own session if none is named.
     ///
     /// # Errors
-    /// Of kind `not_found` when there is no such session.
+    /// Of kind `not_found` if there is no such session.
     pub async fn patch(
         &self,
         session: Option<&str>,

@@ -1,5 +1,5 @@
-//! The list of what a session still has to do: what it is made of, where it is kept, and the power to read and write it.
-//! Versions keep two writers from losing each other's changes.
+//! Todo lists: their content, their store, and the capabilities to read and write them. Versions
+//! prevent two writers from losing each other's changes.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,15 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BoxFuture, Call, Capability, Need, Power, Redactor, ToolError};
 
-/// Keeps one list for each session.
+/// A store with one list for each session.
 pub trait Todos: Send + Sync {
-    /// The list of a session; an empty one of version 0 when there is none.
+    /// Returns the list of a session; an empty one of version 0 if there is none.
     fn read<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<TodoList, ToolError>>;
 
-    /// Puts a list in the place of the one that is there, and returns its version.
+    /// Replaces the list and returns its new version.
     ///
     /// # Errors
-    /// Of kind `conflict` when `expected_version` is given and is not the version that is there; then nothing has changed.
+    /// Of kind `conflict` if `expected_version` is given and is not the current version; then
+    /// nothing has changed.
     fn write<'a>(
         &'a self,
         session: &'a str,
@@ -27,32 +28,32 @@ pub trait Todos: Send + Sync {
     ) -> BoxFuture<'a, Result<u64, ToolError>>;
 }
 
-/// What is to be done.
+/// The todo list of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TodoList {
-    /// Grows with every change; 0 when there was none.
+    /// Grows with every change; 0 if there was none.
     pub version: u64,
-    /// In the order that they were given.
+    /// The todos, in the order they were given.
     pub todos: Vec<Todo>,
 }
 
-/// One thing to do.
+/// One todo.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Todo {
-    /// Its name in the list.
+    /// The id of the todo in the list.
     pub id: String,
-    /// What is to be done.
+    /// The task.
     pub content: String,
-    /// How far it is.
+    /// The progress of the todo.
     pub status: TodoStatus,
-    /// How much it matters.
+    /// The priority of the todo.
     pub priority: TodoPriority,
 }
 
-/// How far a todo is.
+/// The progress of a todo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "a doc comment would make a schema of its own of each variant")]
+#[expect(missing_docs, reason = "doc comments would give each variant its own schema")]
 pub enum TodoStatus {
     #[default]
     Pending,
@@ -61,10 +62,10 @@ pub enum TodoStatus {
     Cancelled,
 }
 
-/// How much a todo matters.
+/// The priority of a todo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "a doc comment would make a schema of its own of each variant")]
+#[expect(missing_docs, reason = "doc comments would give each variant its own schema")]
 pub enum TodoPriority {
     High,
     #[default]
@@ -72,15 +73,15 @@ pub enum TodoPriority {
     Low,
 }
 
-/// The list has another version than a writer thought. For those who implement [`Todos`].
+/// The error for a version mismatch. For implementations of [`Todos`].
 pub fn todos_changed(expected: u64, actual: u64) -> ToolError {
     ToolError::conflict(format!(
-        "the todo list is at version {actual}, not {expected}: somebody else has changed it"
+        "the todo list is at version {actual}, not {expected}: it was changed by another writer"
     ))
-    .hint("read it with todo_read, put your changes into it and write it with that version")
+    .hint("read it with todo_read, apply your changes to it and write it with that version")
 }
 
-/// Lists in memory, gone with the process.
+/// Lists in memory, lost with the process.
 #[derive(Default)]
 pub struct MemoryTodos(Mutex<HashMap<String, TodoList>>);
 
@@ -118,7 +119,7 @@ impl Todos for MemoryTodos {
     }
 }
 
-/// The power to read todo lists.
+/// The capability to read todo lists.
 #[derive(Clone)]
 pub struct ReadTodos {
     todos: Arc<dyn Todos>,
@@ -126,15 +127,15 @@ pub struct ReadTodos {
 }
 
 impl ReadTodos {
-    /// In the name of a session; for calling a tool's function directly.
+    /// Reads in the name of a session, for calling a tool's function directly.
     pub fn unchecked(todos: Arc<dyn Todos>, session: &str) -> Self {
         Self { todos, session: session.to_owned() }
     }
 
-    /// The list of a session; of the caller's own when none is named.
+    /// Returns the list of a session, or of the caller's session if none is named.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub async fn read(&self, session: Option<&str>) -> Result<TodoList, ToolError> {
         self.todos.read(session.unwrap_or(&self.session)).await
     }
@@ -149,7 +150,7 @@ impl Capability for ReadTodos {
     }
 }
 
-/// The power to change the todo list of one's own session.
+/// The capability to change the todo list of the caller's session.
 #[derive(Clone)]
 pub struct WriteTodos {
     todos: Arc<dyn Todos>,
@@ -158,7 +159,7 @@ pub struct WriteTodos {
 }
 
 impl WriteTodos {
-    /// In the name of a session; for calling a tool's function directly.
+    /// Writes in the name of a session, for calling a tool's function directly.
     pub fn unchecked(todos: Arc<dyn Todos>, session: &str) -> Self {
         Self { todos, session: session.to_owned(), redactor: Redactor::default() }
     }
@@ -166,7 +167,7 @@ impl WriteTodos {
     /// As [`Todos::write`], without secrets.
     ///
     /// # Errors
-    /// Of kind `conflict` when `expected_version` is not the version that is there.
+    /// Of kind `conflict` if `expected_version` is not the current version.
     pub async fn write(
         &self,
         mut todos: Vec<Todo>,

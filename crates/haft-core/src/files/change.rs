@@ -1,11 +1,11 @@
-//! A change of several files as a plan: what is there, and what is to become of it.
+//! Plans for changing several files: the current states and the planned ones.
 
 use std::{path::PathBuf, sync::Arc};
 
 use super::OpenFile;
 use crate::{Content, PathState, ToolError};
 
-/// What has a path before a change.
+/// The state of a path before a change.
 #[derive(Clone)]
 pub enum CurrentState {
     /// Nothing.
@@ -16,50 +16,51 @@ pub enum CurrentState {
     Directory,
 }
 
-/// A path that may be changed, and what is there now.
+/// A path that may be changed, with its current state.
 #[derive(Clone)]
 pub struct ChangeTarget {
-    /// Relative to the workspace, links resolved: a link is written through, to the file it leads to.
+    /// Relative to the workspace, links resolved: writing to a link changes the file it points to.
     pub path: PathBuf,
-    /// What is there.
+    /// The current state.
     pub current: CurrentState,
 }
 
-/// Says what is to become of targets, after seeing what is there.
+/// Decides the changes of targets from their current states.
 pub type PlanChanges<'a> =
     &'a mut dyn FnMut(&[ChangeTarget]) -> Result<Vec<PlannedChange>, ToolError>;
 
-/// What is to become of a target, by its place in the list.
+/// The planned change of a target, which is given by its index in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlannedChange {
-    /// It gets this content. Mode, owner and attributes stay; a new file takes them from `like`, if given.
+    /// Writes this content. Mode, owner and attributes stay; a new file takes them from `like`, if
+    /// given.
     Put {
-        /// Which target.
+        /// Index of the target.
         target: usize,
         /// Its new content.
         bytes: Content,
-        /// The target that a new file takes after.
+        /// The target whose attributes a new file copies.
         like: Option<usize>,
     },
-    /// The file goes.
+    /// Removes the file.
     Remove {
-        /// Which target.
+        /// Index of the target.
         target: usize,
     },
 }
 
-/// One path that is to be brought to an earlier state.
+/// A path to restore to an earlier state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathRestore {
-    /// As the workspace shows it.
+    /// The path as the workspace shows it.
     pub path: PathBuf,
-    /// What must be there now.
+    /// The expected current state.
     pub expected: PathState,
-    /// What is to be there.
+    /// The state to restore.
     pub wanted: RestoredState,
 }
 
-/// What is to be at a path.
+/// The state to restore at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestoredState {
     /// Nothing.
@@ -73,7 +74,7 @@ pub enum RestoredState {
     },
     /// A symbolic link.
     Link {
-        /// Where it points, as it is written in the link.
+        /// The target, as written in the link.
         to: PathBuf,
     },
 }

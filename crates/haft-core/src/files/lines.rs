@@ -1,4 +1,4 @@
-//! Where lines begin in large files, remembered at a few places, so that the second look deep into one is immediate.
+//! Remembers line positions in large files, so that a second read far into one is immediate.
 
 use std::sync::Arc;
 
@@ -6,28 +6,29 @@ use parking_lot::Mutex;
 
 use super::FileMetadata;
 
-/// Files that are remembered; the one not used for longest goes first.
-const MOST_FILES: usize = 64;
+/// Maximum number of remembered files; the least recently used one is dropped first.
+const MAX_FILES: usize = 64;
 
-/// What is known of one state of one file: how many lines end before each multiple of [`LineIndexes::STEP`].
+/// The known positions in one state of one file: the number of line ends before each multiple of
+/// [`LineIndexes::STEP`].
 #[derive(Debug, Default, Clone)]
-struct Index {
+struct LineIndex {
     ended_before: Vec<u64>,
 }
 
-/// Line numbers of files that were read, by identity and state.
+/// Line positions of files that were read, by identity and state.
 #[derive(Default)]
-pub struct LineIndexes(Mutex<Vec<(Arc<FileMetadata>, Index)>>);
+pub struct LineIndexes(Mutex<Vec<(Arc<FileMetadata>, LineIndex)>>);
 
 impl LineIndexes {
-    /// The distance between two places that are remembered, in bytes.
+    /// The distance between two remembered positions, in bytes.
     pub const STEP: u64 = 512 << 10;
 
-    /// The last remembered place with fewer than `ends` line ends before it, as (offset, line ends before it). Looking
-    /// on from there one meets the line end of that number.
-    pub fn seek(&self, facts: &FileMetadata, ends: u64) -> (u64, u64) {
+    /// Returns the last remembered position with fewer than `ends` line ends before it, as (offset,
+    /// line ends before it). Reading on from there finds the line end with that number.
+    pub fn seek(&self, metadata: &FileMetadata, ends: u64) -> (u64, u64) {
         let mut files = self.0.lock();
-        let Some(found) = files.iter().position(|(known, _)| known.is_same_state(facts)) else {
+        let Some(found) = files.iter().position(|(known, _)| known.is_same_state(metadata)) else {
             return (0, 0);
         };
         let used = files.remove(found);
@@ -38,20 +39,21 @@ impl LineIndexes {
         place
     }
 
-    /// Remembers how many lines end before `offset`, a multiple of the step. Gaps are not filled: places must come in
-    /// order from the last known one.
-    pub fn learn(&self, facts: &FileMetadata, offset: u64, ended: u64) {
+    /// Remembers the number of line ends before `offset`, a multiple of the step. Positions must be
+    /// added in order, because gaps are not filled.
+    pub fn learn(&self, metadata: &FileMetadata, offset: u64, ended: u64) {
         let number = offset / Self::STEP;
         let mut files = self.0.lock();
-        let found = files.iter().position(|(known, _)| known.is_same_state(facts));
+        let found = files.iter().position(|(known, _)| known.is_same_state(metadata));
         let found = found.unwrap_or_else(|| {
-            let same_file =
-                |known: &FileMetadata| (known.device, known.inode) == (facts.device, facts.inode);
+            let same_file = |known: &FileMetadata| {
+                (known.device, known.inode) == (metadata.device, metadata.inode)
+            };
             files.retain(|(known, _)| !same_file(known));
-            if files.len() == MOST_FILES {
+            if files.len() == MAX_FILES {
                 files.remove(0);
             }
-            files.push((Arc::new(facts.clone()), Index::default()));
+            files.push((Arc::new(metadata.clone()), LineIndex::default()));
             files.len() - 1
         });
         let ended_before = &mut files[found].1.ended_before;
@@ -84,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_end_is_sought_from_the_nearest_place_before_it() {
+    fn a_line_end_is_searched_from_the_nearest_position_before_it() {
         let indexes = LineIndexes::default();
         let file = metadata(1, 0);
         assert_eq!(indexes.seek(&file, 50), (0, 0));
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_another_one_and_gaps_are_not_believed() {
+    fn a_changed_file_is_forgotten_and_gaps_are_ignored() {
         let indexes = LineIndexes::default();
         indexes.learn(&metadata(1, 0), LineIndexes::STEP, 10);
         indexes.learn(&metadata(1, 0), 3 * LineIndexes::STEP, 99);
@@ -115,6 +117,6 @@ mod tests {
         for inode in 0..1_000 {
             indexes.learn(&metadata(inode, 0), LineIndexes::STEP, 1);
         }
-        assert_eq!(indexes.0.lock().len(), MOST_FILES);
+        assert_eq!(indexes.0.lock().len(), MAX_FILES);
     }
 }

@@ -1,4 +1,4 @@
-//! What files there are and how they look from outside, so that what a command has changed can be told.
+//! Scans: the files of a workspace with their stamps, to find out what a command has changed.
 
 use std::{
     collections::HashMap,
@@ -8,51 +8,51 @@ use std::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The files of a workspace at a time, without those that ignore files name.
+/// The files of a workspace at a time, without those that ignore files exclude.
 #[derive(Clone, Debug, Default)]
 pub struct WorkspaceScan {
-    /// Each by its path.
+    /// The stamps by path.
     pub files: HashMap<PathBuf, FileStamp>,
-    /// False when there was no time to look at all of them: then nothing can be told from it.
+    /// False if the scan ran out of time; then it cannot be compared.
     pub is_complete: bool,
 }
 
-/// What changes when a file does.
+/// Properties that change when a file changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
-    /// Which file it is.
+    /// The inode.
     pub inode: u64,
     /// In bytes.
     pub size: u64,
-    /// When it was written last.
+    /// Time of the last write.
     pub modified_ns: i128,
-    /// Its sort and permissions.
+    /// Kind and permissions.
     pub mode: u32,
 }
 
-/// A file that is not as it was.
+/// A file that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct ChangedFile {
     /// Relative to the workspace.
     pub path: String,
-    /// What became of it.
+    /// The kind of change.
     pub change: FileChange,
 }
 
-/// What became of a file.
+/// The kind of change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FileChange {
-    /// It was not there.
+    /// The file is new.
     Created,
-    /// It was otherwise.
+    /// The file was modified.
     Modified,
-    /// It is not there any more.
+    /// The file was deleted.
     Deleted,
 }
 
 impl WorkspaceScan {
-    /// What is otherwise now, by path; none when either time not everything was looked at.
+    /// The changes since an earlier scan, by path; `None` if one of the scans is incomplete.
     pub fn changes_since(&self, earlier: &Self) -> Option<Vec<ChangedFile>> {
         if !self.is_complete || !earlier.is_complete {
             return None;
@@ -83,22 +83,22 @@ mod tests {
     }
 
     #[test]
-    fn what_came_went_or_changed_is_told_by_path() {
+    fn created_modified_and_deleted_files_are_found_by_path() {
         let before = scan(&[("same", 1), ("b", 1), ("gone", 1)]);
         let after = scan(&[("same", 1), ("b", 2), ("a", 1)]);
         let changes = after.changes_since(&before).expect("both are complete");
-        let told: Vec<(&str, FileChange)> =
+        let shown: Vec<(&str, FileChange)> =
             changes.iter().map(|changed| (changed.path.as_str(), changed.change)).collect();
         let expected = [
             ("a", FileChange::Created),
             ("b", FileChange::Modified),
             ("gone", FileChange::Deleted),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(shown, expected);
     }
 
     #[test]
-    fn what_was_not_looked_at_whole_tells_nothing() {
+    fn incomplete_scans_are_not_compared() {
         let (whole, mut part) = (scan(&[]), scan(&[]));
         part.is_complete = false;
         assert_eq!(whole.changes_since(&part), None);

@@ -1,88 +1,93 @@
-//! Questions about many files at once, and their answers. How they are answered is the disk's.
+//! Queries about many files at once, and their results. [`Disk`](super::Disk) runs them.
 
 use std::path::PathBuf;
 
 use super::FileKind;
 
-/// Says when a walk must end early; asked often, from several threads. What was found until then is the answer.
+/// Returns true when a walk must end early. Called often, from several threads. The result then has
+/// what was found so far.
 pub type ShouldStop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// Which files: a glob below a directory.
+/// A query for files that match a glob below a directory.
 #[derive(Clone, Debug)]
 pub struct FindFiles {
     /// The directory to start from.
     pub path: PathBuf,
-    /// A glob on the path below it; without a slash it is about names at any depth.
+    /// A glob for the path below it; without a slash it matches names at any depth.
     pub pattern: String,
-    /// The most files in the answer, newest first.
+    /// Files to leave out, the newest first.
+    pub skip: usize,
+    /// Maximum number of files in the result, newest first.
     pub limit: usize,
-    /// Ignored files too.
+    /// True to include ignored files.
     pub ignored: bool,
 }
 
-/// A file that fits.
+/// A matching file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
     /// Relative to the workspace.
     pub path: PathBuf,
-    /// When its content changed, in nanoseconds since 1970.
+    /// Modification time in nanoseconds since 1970.
     pub modified_ns: i128,
     /// In bytes.
     pub size: u64,
 }
 
-/// The files that fit.
+/// The matching files.
 #[derive(Clone, Debug, Default)]
 pub struct FoundFiles {
-    /// Newest first, by path where times are equal.
+    /// Newest first, by path if times are equal.
     pub files: Vec<FoundFile>,
-    /// How many fit in all, those beyond the limit included.
+    /// Number of all matches, including those beyond the limit.
     pub total: usize,
     /// False when the walk was stopped.
     pub is_complete: bool,
-    /// How many directories could not be read.
+    /// Number of directories that could not be read.
     pub unreadable: usize,
 }
 
-/// Which lines.
+/// A query for matching lines.
 #[derive(Clone, Debug)]
 pub struct SearchFiles {
     /// A file, or the directory to start from.
     pub path: PathBuf,
-    /// A regular expression, or a text when `is_literal`.
+    /// A regular expression, or plain text if `is_literal`.
     pub pattern: String,
-    /// The pattern is plain text.
+    /// True if the pattern is plain text.
     pub is_literal: bool,
-    /// Upper and lower case are the same.
+    /// True to ignore case.
     pub ignores_case: bool,
-    /// A match may span lines.
+    /// True if a match may span lines.
     pub is_multiline: bool,
-    /// Lines shown around each match.
+    /// Number of context lines around each match.
     pub context: usize,
-    /// Only files whose path fits this glob.
+    /// Limits the search to files whose paths match this glob.
     pub include: Option<String>,
-    /// The most matching lines in the answer.
+    /// Matching lines to leave out, in the order of paths.
+    pub skip: usize,
+    /// Maximum number of matching lines in the result.
     pub limit: usize,
-    /// Ignored files too.
+    /// True to include ignored files.
     pub ignored: bool,
-    /// Lines longer than this many characters are cut.
+    /// Maximum length of a line in characters; longer lines are truncated.
     pub line_chars: usize,
 }
 
-/// A line of an answer.
+/// A line of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchLine {
     /// Counted from 1.
     pub number: u64,
-    /// Without its ending; invalid UTF-8 is replaced.
+    /// The text without its line break; invalid UTF-8 is replaced.
     pub text: String,
-    /// False for a line of context.
+    /// False for a context line.
     pub is_match: bool,
-    /// Whether the text was cut.
+    /// True if the text was truncated.
     pub is_truncated: bool,
 }
 
-/// The lines of one file.
+/// The matching lines of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileMatches {
     /// Relative to the workspace.
@@ -91,60 +96,71 @@ pub struct FileMatches {
     pub lines: Vec<MatchLine>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct SearchResult {
     /// Sorted by path.
     pub files: Vec<FileMatches>,
-    /// How many matching lines there are in the answer.
+    /// Number of matching lines in the result.
     pub matches: usize,
-    /// True when there are more matching lines than the limit.
+    /// True if there are more matching lines than the limit.
     pub has_more: bool,
-    /// False when the search was stopped.
+    /// False if the search was stopped.
     pub is_complete: bool,
-    /// How many files were looked into.
+    /// Number of searched files.
     pub searched: usize,
-    /// How many of them turned out binary.
+    /// Number of searched files that are binary.
     pub binary: usize,
-    /// How many files and directories could not be read.
+    /// Number of files and directories that could not be read.
     pub unreadable: usize,
+    /// Files that were not searched to their end, sorted by path; the first [`SearchResult::MAX_UNSEARCHED`] of them.
+    pub unsearched: Vec<PathBuf>,
 }
 
-/// How much of a tree.
+impl SearchResult {
+    /// So many files that could not be searched are named.
+    pub const MAX_UNSEARCHED: usize = 20;
+}
+
+/// A query for the tree below a directory.
 #[derive(Clone, Debug)]
 pub struct WalkTree {
     /// The directory to start from.
     pub path: PathBuf,
-    /// How many levels down.
+    /// Maximum depth.
     pub depth: usize,
-    /// The most entries in the answer.
+    /// Entries to leave out in the order of a listing. `None` asks for an overview: each directory gets its share.
+    pub skip: Option<usize>,
+    /// Maximum number of entries in the result.
     pub limit: usize,
-    /// Ignored files too.
+    /// True to include ignored files.
     pub ignored: bool,
 }
 
 /// An entry of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeEntry {
-    /// Relative to the directory the walk began at.
+    /// Relative to the directory where the walk began.
     pub path: PathBuf,
-    /// What sort of thing it is.
+    /// The kind of the entry.
     pub kind: FileKind,
-    /// For a directory that was not gone into: there is more below, or may be.
+    /// True for a directory whose entries are not listed, although there are or may be some.
     pub is_closed: bool,
 }
 
-/// A tree.
+/// The tree below a directory.
 #[derive(Clone, Debug, Default)]
 pub struct TreeListing {
     /// The directory, links resolved.
     pub path: PathBuf,
-    /// In the order of a listing: each directory is followed by what it holds.
+    /// Each directory is followed by its entries.
     pub entries: Vec<TreeEntry>,
-    /// True when entries were left out because of the limit.
+    /// True if entries were omitted because of the limit.
     pub has_more: bool,
-    /// False when the walk was stopped.
+    /// With more: what to skip to go on. 0 where the entries do not follow each other in a listing of everything.
+    pub next_skip: Option<usize>,
+    /// False if the walk was stopped.
     pub is_complete: bool,
-    /// How many directories could not be read.
+    /// Number of directories that could not be read.
     pub unreadable: usize,
 }

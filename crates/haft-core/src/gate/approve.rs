@@ -1,5 +1,5 @@
-//! Stage 6: when policy says ask, somebody is asked. The request is kept before anybody sees it, the first decision
-//! counts, and whatever is not a yes in time is a no.
+//! Stage 6: requests approval if policy says ask. The request is stored before an approver sees it,
+//! the first decision counts, and no approval in time means the call does not run.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -10,7 +10,7 @@ use std::{
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    CallState, Gate, Halt, Inner, OnAsk, policy,
+    CallState, Gate, GateInner, Halt, OnAsk, policy,
     run::{self, Granted},
 };
 use crate::{
@@ -23,87 +23,91 @@ use crate::{
 };
 use serde_json::Value;
 
-/// How far back it is looked for what a rule would have spared, and how long at most: somebody waits for the question.
-const MOST_LOOKED_AT: usize = 2_000;
-const LOOKING_BACK: Duration = Duration::from_millis(20);
+/// Limits for counting the prompts that a rule would have avoided: the number of replayed entries,
+/// and the time. The time is short because an approver is waiting.
+const MAX_REPLAYED_ENTRIES: usize = 2_000;
+const REPLAY_TIMEOUT: Duration = Duration::from_millis(20);
 
 pub(super) async fn approve(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
-    flight: &mut CallState,
+    call_state: &mut CallState,
     on_ask: OnAsk,
 ) -> Result<(), Halt> {
     let is_decided = matches!(on_ask, OnAsk::Decided(_));
-    if !is_decided && flight.decision().action != Action::Ask {
+    if !is_decided && call_state.decision().action != Action::Ask {
         return Ok(());
     }
-    // Boxed: most calls are not asked about, and would carry room for it.
-    Box::pin(have_decided(gate, own, flight, on_ask)).await
+    // Boxed: most calls need no approval and their futures would reserve space for it.
+    Box::pin(get_decision(gate, own, call_state, on_ask)).await
 }
 
-async fn have_decided(
-    gate: &Inner,
+async fn get_decision(
+    gate: &GateInner,
     own: &Gate,
-    flight: &mut CallState,
+    call_state: &mut CallState,
     on_ask: OnAsk,
 ) -> Result<(), Halt> {
     let record = match on_ask {
-        // A decision stands, whatever the rules have become since; only a deny, one stage earlier, goes before it.
+        // A decision holds even if the rules have changed since. Only a deny in the policy stage
+        // takes precedence.
         OnAsk::Decided(record) => {
-            flight
+            call_state
                 .repairs
-                .extend(gate.approvals.local_only_reason(&record.request.id).map(kept_here));
-            if record.state == ApprovalState::Approved && !is_covered(flight, &record) {
-                let request = keep_request(gate, own, flight).await?;
+                .extend(gate.approvals.local_only_reason(&record.request.id).map(local_only_note));
+            if record.state == ApprovalState::Approved && !is_covered(call_state, &record) {
+                let request = keep_request(gate, own, call_state).await?;
                 return Err(Halt::Pending(request));
             }
             record
         }
         OnAsk::Return => {
-            let request = keep_request(gate, own, flight).await?;
+            let request = keep_request(gate, own, call_state).await?;
             return Err(Halt::Pending(request));
         }
-        OnAsk::Wait => Arc::new(ask(gate, own, flight).await?),
+        OnAsk::Wait => Arc::new(ask(gate, own, call_state).await?),
     };
-    flight.verdict = record.verdict.clone();
+    call_state.verdict = record.verdict.clone();
     if record.state != ApprovalState::Approved {
-        return Err(refusal(flight, &record, record.state).into());
+        return Err(refusal(call_state, &record, record.state).into());
     }
-    // From here on the recorded call is this one; no other process may run it.
-    let record = gate.approvals.claim(&record.request.id).await.map_err(not_taken)?;
-    remember(gate, flight, &record).await?;
-    flight.approval = Some(Arc::new(record));
+    // From here on this process runs the recorded call; no other process may.
+    let record = gate.approvals.claim(&record.request.id).await.map_err(claim_error)?;
+    remember(gate, call_state, &record).await?;
+    call_state.approval = Some(Arc::new(record));
     Ok(())
 }
 
-/// Whether a person has seen everything that the call would touch now: a path may lead elsewhere since. That a command may
-/// change files was shown says nothing about which ones, so that no power as a whole counts here.
-fn is_covered(flight: &CallState, record: &ApprovalRecord) -> bool {
+/// Returns true if the approver saw everything that the call would touch now: a path may resolve
+/// differently since. A power as a whole does not count, because "this command may change files"
+/// does not say which ones.
+fn is_covered(call_state: &CallState, record: &ApprovalRecord) -> bool {
     let shown = &record.request.accesses;
     let is_shown = |access: &Access| {
         shown.iter().any(|shown| match access {
-            // Requests keep neither what a command may be allowed with nor where a secret is bound to.
+            // Stored requests keep neither `rule_texts` nor host bindings, so `covers` compares
+            // without them.
             Access::Command(_) | Access::SendSecret { .. } => shown.covers(access),
             _ => shown == access,
         })
     };
-    flight.judged.iter().all(is_shown)
+    call_state.judged.iter().all(is_shown)
 }
 
-fn not_taken(error: ToolError) -> Halt {
+fn claim_error(error: ToolError) -> Halt {
     match error.kind() {
-        ErrorKind::Conflict => Halt::TakenUp(error),
+        ErrorKind::Conflict => Halt::ClaimedElsewhere(error),
         _ => Halt::Failed(error),
     }
 }
 
 async fn ask(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
-    flight: &mut CallState,
+    call_state: &mut CallState,
 ) -> Result<ApprovalRecord, ToolError> {
     if gate.handlers.is_empty() && !gate.is_decided_externally {
-        let error = unavailable(flight, "and this program has no way to ask anybody");
+        let error = unavailable(call_state, "but this program has no approval handler");
         return Err(match &gate.no_approver_hint {
             Some(advice) => {
                 let hint = format!("{}; {advice}", error.next_step());
@@ -112,73 +116,73 @@ async fn ask(
             None => error,
         });
     }
-    let request = keep_request(gate, own, flight).await?;
+    let request = keep_request(gate, own, call_state).await?;
     if let Some(trouble) = gate.approvals.local_only_reason(&request.id) {
         if gate.handlers.is_empty() {
-            // Nobody outside sees it, and nobody here is asked: waiting would be for nothing.
-            settle(gate, flight, &request, ApprovalState::Cancelled, None).await?;
+            // No process can show the request to an approver, so waiting would be useless.
+            settle(gate, call_state, &request, ApprovalState::Cancelled, None).await?;
             return Err(unavailable(
-                flight,
-                &format!("and nobody can see the question: {trouble}"),
+                call_state,
+                &format!("but no approver can see the request: {trouble}"),
             ));
         }
-        flight.repairs.push(kept_here(trouble));
+        call_state.repairs.push(local_only_note(trouble));
     }
-    wait(gate, flight, &request).await
+    wait(gate, call_state, &request).await
 }
 
 async fn keep_request(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
-    flight: &CallState,
+    call_state: &CallState,
 ) -> Result<Arc<ApprovalRequest>, ToolError> {
-    let suggestions = suggestions(gate, flight).await;
-    let request = Arc::new(request(gate, own, flight, suggestions));
+    let suggestions = suggestions(gate, call_state).await;
+    let request = Arc::new(request(gate, own, call_state, suggestions));
     gate.approvals.create(request.clone()).await?;
-    send(gate, flight, || CallEventKind::ApprovalAsked(request.clone()));
+    send(gate, call_state, || CallEventKind::ApprovalAsked(request.clone()));
     Ok(request)
 }
 
-/// What a yes may remember, and what that would have spared people so far.
-async fn suggestions(gate: &Inner, flight: &CallState) -> Vec<Suggestion> {
-    // What is wrong with them the stage before has told.
-    let saved = gate.saved_rules.active(&flight.context.session).await.unwrap_or_default();
-    let offers = gate.policy.offers(&policy::question(flight, &flight.judged, &saved));
+/// The rules that an approval may save, with the number of prompts they would have avoided so far.
+async fn suggestions(gate: &GateInner, call_state: &CallState) -> Vec<Suggestion> {
+    // The policy stage has already reported an error of the saved rules.
+    let saved = gate.saved_rules.active(&call_state.context.session).await.unwrap_or_default();
+    let offers = gate.policy.offers(&policy::query(call_state, &call_state.judged, &saved));
     if offers.is_empty() {
         return Vec::new();
     }
-    let until = Instant::now() + LOOKING_BACK;
-    // A person waits: a past that cannot be told in time is left out.
-    let newest = tokio::time::timeout_at(until, gate.ledger.newest(MOST_LOOKED_AT)).await;
+    let until = Instant::now() + REPLAY_TIMEOUT;
+    // An approver is waiting: leave the count out if it is not available in time.
+    let newest = tokio::time::timeout_at(until, gate.ledger.newest(MAX_REPLAYED_ENTRIES)).await;
     let entries = newest.ok().and_then(Result::ok).unwrap_or_default();
     let is_in_time = || Instant::now() < until;
-    let pasts = gate.policy.pasts(&offers, &entries, is_in_time);
-    let both = offers.into_iter().zip(pasts);
+    let avoided = gate.policy.prompts_avoided(&offers, &entries, is_in_time);
+    let both = offers.into_iter().zip(avoided);
     both.map(|(rules, past)| Suggestion { rules, past }).collect()
 }
 
 fn request(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
-    flight: &CallState,
+    call_state: &CallState,
     suggestions: Vec<Suggestion>,
 ) -> ApprovalRequest {
-    let spec = flight.tool().spec();
-    let decision = flight.decision();
+    let spec = call_state.tool().spec();
+    let decision = call_state.decision();
     let created_ms = now_ms();
-    let wait = u64::try_from(longest_wait(gate, flight).as_millis()).unwrap_or(u64::MAX);
+    let wait = u64::try_from(approval_timeout(gate, call_state).as_millis()).unwrap_or(u64::MAX);
     ApprovalRequest {
         id: new_id("ask"),
-        call_id: flight.info.call_id.to_string(),
-        session: flight.info.session.clone(),
-        agents: flight.info.agents.clone(),
-        profile: flight.context.profile.clone(),
+        call_id: call_state.info.call_id.to_string(),
+        session: call_state.info.session.clone(),
+        agents: call_state.info.agents.clone(),
+        profile: call_state.context.profile.clone(),
         tool: spec.name.to_string(),
         title: spec.title.to_string(),
-        input: Value::clone(&flight.input),
-        confirmation: Confirmation::of(&spec.title, spec.effect, &flight.judged, true),
-        accesses: flight.judged.clone(),
-        preview: preview(gate, own, flight),
+        input: Value::clone(&call_state.input),
+        confirmation: Confirmation::of(&spec.title, spec.effect, &call_state.judged, true),
+        accesses: call_state.judged.clone(),
+        preview: preview(gate, own, call_state),
         reason: decision.reason.to_string(),
         suggestions,
         created_ms,
@@ -186,24 +190,29 @@ fn request(
     }
 }
 
-/// The change as the tool foresees it; a tool that fails at this is asked about by its arguments.
-fn preview(gate: &Inner, own: &Gate, flight: &CallState) -> Preview {
-    let call = run::call(gate, own, flight, Granted::copied(flight), Instant::now());
-    let foresee = AssertUnwindSafe(|| flight.tool().preview(&call));
-    match catch_unwind(foresee) {
+/// The preview from the tool. If the tool has none or fails, the request shows the arguments.
+fn preview(gate: &GateInner, own: &Gate, call_state: &CallState) -> Preview {
+    let call = run::call(gate, own, call_state, Granted::copied(call_state), Instant::now());
+    let make_preview = AssertUnwindSafe(|| call_state.tool().preview(&call));
+    match catch_unwind(make_preview) {
         Ok(Some(diff)) => Preview::Diff(diff),
-        _ => Preview::of(&flight.input, &flight.accesses),
+        _ => Preview::of(&call_state.input, &call_state.accesses),
     }
 }
 
-fn longest_wait(gate: &Inner, flight: &CallState) -> Duration {
-    if flight.context.unattended { gate.limits.unattended_wait } else { gate.limits.approval_wait }
+fn approval_timeout(gate: &GateInner, call_state: &CallState) -> Duration {
+    if call_state.context.unattended {
+        gate.limits.unattended_wait
+    } else {
+        gate.limits.approval_wait
+    }
 }
 
-/// Waits for whichever comes first: a handler's word, somebody else's, the end of the wait, or the caller's.
+/// Waits for the first of: a handler's decision, a decision from outside, the timeout, or
+/// cancellation.
 async fn wait(
-    gate: &Inner,
-    flight: &CallState,
+    gate: &GateInner,
+    call_state: &CallState,
     request: &Arc<ApprovalRequest>,
 ) -> Result<ApprovalRecord, ToolError> {
     let mut asking: JoinSet<Option<ApprovalDecision>> = JoinSet::new();
@@ -211,33 +220,33 @@ async fn wait(
         let (handler, request) = (handler.clone(), request.clone());
         asking.spawn(async move { handler.decide(&request).await });
     }
-    let lapse = tokio::time::sleep(longest_wait(gate, flight));
-    let mut lapse = std::pin::pin!(lapse);
+    let expiry = tokio::time::sleep(approval_timeout(gate, call_state));
+    let mut expiry = std::pin::pin!(expiry);
     let mut settled = gate.approvals.settled(&request.id);
     loop {
         tokio::select! {
-            // In this order: a yes that comes with the news that the call was called off is too late.
+            // Cancellation is checked first: an approval that arrives together with it is too late.
             biased;
-            () = flight.cancel.token.cancelled() => {
-                return settle(gate, flight, request, ApprovalState::Cancelled, None).await;
+            () = call_state.cancel.token.cancelled() => {
+                return settle(gate, call_state, request, ApprovalState::Cancelled, None).await;
             }
             record = &mut settled => {
                 if let Ok(record) = &record {
                     let (id, state) = (request.id.clone(), record.state);
-                    send(gate, flight, || CallEventKind::ApprovalDecided { id, state });
+                    send(gate, call_state, || CallEventKind::ApprovalDecided { id, state });
                 }
                 return record;
             }
-            () = &mut lapse => return settle(gate, flight, request, ApprovalState::Expired, None).await,
+            () = &mut expiry => return settle(gate, call_state, request, ApprovalState::Expired, None).await,
             Some(answer) = asking.join_next() => match answer {
                 Ok(Some(verdict)) => {
                     let state = if verdict.approved { ApprovalState::Approved } else { ApprovalState::Denied };
-                    return settle(gate, flight, request, state, Some(verdict)).await;
+                    return settle(gate, call_state, request, state, Some(verdict)).await;
                 }
-                // This way is closed (nobody there, or it broke); the others may still be open.
+                // This handler has no approver or failed; the others may still decide.
                 Ok(None) | Err(_) if asking.is_empty() && !gate.is_decided_externally => {
-                    settle(gate, flight, request, ApprovalState::Cancelled, None).await?;
-                    return Err(unavailable(flight, "and nobody could be asked"));
+                    settle(gate, call_state, request, ApprovalState::Cancelled, None).await?;
+                    return Err(unavailable(call_state, "but no approver is available"));
                 }
                 Ok(None) | Err(_) => {}
             },
@@ -245,10 +254,10 @@ async fn wait(
     }
 }
 
-/// Ends the request; when somebody else was faster, theirs is the decision.
+/// Settles the request. If another decision was faster, that one is returned.
 async fn settle(
-    gate: &Inner,
-    flight: &CallState,
+    gate: &GateInner,
+    call_state: &CallState,
     request: &ApprovalRequest,
     state: ApprovalState,
     verdict: Option<ApprovalDecision>,
@@ -259,14 +268,15 @@ async fn settle(
         other => other?,
     };
     let (id, state) = (request.id.clone(), record.state);
-    send(gate, flight, || CallEventKind::ApprovalDecided { id, state });
+    send(gate, call_state, || CallEventKind::ApprovalDecided { id, state });
     Ok(record)
 }
 
-/// A rule that cannot be kept must not turn the yes into a no: the person would be asked again, that is all.
+/// A rule that cannot be saved must not turn the approval into a denial. The only cost is another
+/// prompt.
 async fn remember(
-    gate: &Inner,
-    flight: &mut CallState,
+    gate: &GateInner,
+    call_state: &mut CallState,
     record: &ApprovalRecord,
 ) -> Result<(), ToolError> {
     if let Some(verdict) = &record.verdict
@@ -274,60 +284,60 @@ async fn remember(
         && let Err(error) =
             gate.saved_rules.save(&record.request.session, &verdict.by, remember).await
     {
-        flight.repairs.push(format!("the rule of this approval was not kept: {error}"));
+        call_state.repairs.push(format!("the rule of this approval was not saved: {error}"));
     }
     Ok(())
 }
 
-fn refusal(flight: &CallState, record: &ApprovalRecord, state: ApprovalState) -> ToolError {
-    let tool = flight.name();
+fn refusal(call_state: &CallState, record: &ApprovalRecord, state: ApprovalState) -> ToolError {
+    let tool = call_state.name();
     match state {
         ApprovalState::Denied => {
             let (by, note) = match &record.verdict {
                 Some(verdict) => (verdict.by.as_str(), verdict.note.as_deref()),
-                None => ("somebody", None),
+                None => ("an approver", None),
             };
             let said = note.map_or(String::new(), |note| format!(": {note}"));
             let error = ToolError::new(
                 ErrorKind::ApprovalDenied,
-                format!("{by} said no to this call of `{tool}`{said}"),
+                format!("{by} denied this call of `{tool}`{said}"),
             );
             match note {
-                Some(_) => error.hint("do what they said instead"),
+                Some(_) => error.hint("follow the approver's note instead"),
                 None => error.hint(format!(
                     "do not repeat the call; a person who wants it to run can {}",
-                    flight.decision().change
+                    call_state.decision().change
                 )),
             }
         }
         ApprovalState::Expired => ToolError::new(
             ErrorKind::ApprovalExpired,
-            format!("nobody decided about this call of `{tool}` in time, so it did not run"),
+            format!("no approver decided on this call of `{tool}` in time, so it did not run"),
         ),
-        _ if flight.cancel.token.is_cancelled() => ToolError::new(
+        _ if call_state.cancel.token.is_cancelled() => ToolError::new(
             ErrorKind::Cancelled,
-            format!("this call of `{tool}` was called off before anybody decided"),
+            format!("this call of `{tool}` was cancelled before a decision"),
         ),
-        _ => unavailable(flight, "and nobody answered"),
+        _ => unavailable(call_state, "but no approver answered"),
     }
 }
 
-fn unavailable(flight: &CallState, why: &str) -> ToolError {
-    let decision = flight.decision();
-    let message = format!("`{}` needs a yes ({}), {why}", flight.name(), decision.reason);
+fn unavailable(call_state: &CallState, why: &str) -> ToolError {
+    let decision = call_state.decision();
+    let message = format!("`{}` needs approval ({}), {why}", call_state.name(), decision.reason);
     ToolError::new(ErrorKind::ApprovalUnavailable, message)
-        .hint(format!("to run it unasked, {}", decision.change))
+        .hint(format!("to run it without approval, {}", decision.change))
 }
 
-fn kept_here(trouble: String) -> String {
-    format!("asked in this process only: {trouble}")
+fn local_only_note(trouble: String) -> String {
+    format!("the approval request is visible in this process only: {trouble}")
 }
 
-fn send(gate: &Inner, flight: &CallState, make: impl FnOnce() -> CallEventKind) {
+fn send(gate: &GateInner, call_state: &CallState, make: impl FnOnce() -> CallEventKind) {
     if gate.events.are_watched() {
         gate.events.send(CallEvent {
-            call: flight.info.call_id.to_string(),
-            session: flight.info.session.clone(),
+            call: call_state.info.call_id.to_string(),
+            session: call_state.info.session.clone(),
             kind: make(),
         });
     }

@@ -1,55 +1,57 @@
-//! Stage 9: the one place that cuts. The model sees head, tail and what looks like an error; the whole is kept under an id,
-//! and the cut says so. It comes after redaction, so that what is kept has no secrets in it either.
+//! Stage 9: the only place that truncates. The model sees the head, the tail and the lines that
+//! look like errors. The full text is stored under an id, and the truncated text says so. This runs
+//! after redaction, so that stored texts contain no secrets.
 
-mod cut;
 mod notable;
+mod truncate;
 
 use serde_json::Value;
 
-use self::cut::{Cut, cut};
-use super::{CallState, Inner, LONG_TEXT, Limits};
+use self::truncate::{Truncated, truncate};
+use super::{CallState, GateInner, LONG_TEXT, Limits};
 use crate::{Outcome, OutputSource, Schema, StoredOutput, ToolError, spawn_blocking};
 
-/// What of an error is told in the note of a cut, which must not become long itself.
-const MOST_OF_ERROR: usize = 160;
+/// Maximum length of an error in the truncation note, which must stay short.
+const MAX_ERROR_BYTES: usize = 160;
 
-pub(super) async fn bound(gate: &Inner, flight: &CallState, outcome: &mut Outcome) {
-    let data_schema = flight.tool.as_ref().and_then(|tool| tool.spec().output.as_ref());
+pub(super) async fn bound(gate: &GateInner, call_state: &CallState, outcome: &mut Outcome) {
+    let data_schema = call_state.tool.as_ref().and_then(|tool| tool.spec().output.as_ref());
     bound_attachments(&gate.limits, outcome);
-    bound_data(gate, flight, outcome, data_schema).await;
+    bound_data(gate, call_state, outcome, data_schema).await;
     let content = std::mem::take(&mut outcome.content);
-    outcome.content = match cut_anywhere(content, &gate.limits).await {
+    outcome.content = match truncate_anywhere(content, &gate.limits).await {
         Err(error) => format!("[the result is lost: {error}]"),
         Ok((whole, None)) => whole,
-        Ok((whole, Some(cut))) => {
-            let kept = keep(gate, flight, outcome, whole).await;
+        Ok((whole, Some(truncated))) => {
+            let kept = keep(gate, call_state, outcome, whole).await;
             let words = match &kept {
                 Ok(id) => format!(
-                    "; the whole text is kept as output {id}: output_read shows any lines of it, output_search finds in it"
+                    "; the full text is stored as output {id}: read it with output_read, search it \
+                     with output_search"
                 ),
-                Err(error) => format!("; the whole text could not be kept: {}", short(error)),
+                Err(error) => format!("; the full text could not be stored: {}", short(error)),
             };
             outcome.output_id = kept.ok();
-            cut.shown(&words)
+            truncated.shown(&words)
         }
     };
     if let Some(display) = &outcome.display
-        && let Some(cut) = cut(display, &gate.limits)
+        && let Some(truncated) = truncate(display, &gate.limits)
     {
-        outcome.display = Some(cut.shown(""));
+        outcome.display = Some(truncated.shown(""));
     }
 }
 
-/// Keeps a text in the name of this call. What is to be told of it goes to the outcome.
+/// Stores a text under this call. Notes about it are added to the outcome.
 pub(super) async fn keep(
-    gate: &Inner,
-    flight: &CallState,
+    gate: &GateInner,
+    call_state: &CallState,
     outcome: &mut Outcome,
     text: String,
 ) -> Result<String, ToolError> {
     let made_by = OutputSource {
-        session: flight.info.session.clone(),
-        call_id: flight.info.call_id.to_string(),
+        session: call_state.info.session.clone(),
+        call_id: call_state.info.call_id.to_string(),
         tool: outcome.tool.clone(),
     };
     let StoredOutput { id, note } = gate.outputs.keep(text, made_by).await?;
@@ -61,44 +63,48 @@ pub(super) async fn keep(
     Ok(id)
 }
 
-/// Long texts are looked through where nobody else is held up.
-async fn cut_anywhere(text: String, limits: &Limits) -> Result<(String, Option<Cut>), ToolError> {
+/// Scans long texts on a separate thread, so that no other call has to wait.
+async fn truncate_anywhere(
+    text: String,
+    limits: &Limits,
+) -> Result<(String, Option<Truncated>), ToolError> {
     if text.len() < LONG_TEXT {
-        let cut = cut(&text, limits);
-        return Ok((text, cut));
+        let truncated = truncate(&text, limits);
+        return Ok((text, truncated));
     }
     let limits = limits.clone();
     spawn_blocking(move || {
-        let cut = cut(&text, &limits);
-        Ok((text, cut))
+        let truncated = truncate(&text, &limits);
+        Ok((text, truncated))
     })
     .await
 }
 
 fn short(error: &ToolError) -> String {
     let words = error.message();
-    let end = words.floor_char_boundary(MOST_OF_ERROR.min(words.len()));
+    let end = words.floor_char_boundary(MAX_ERROR_BYTES.min(words.len()));
     words.split_at(end).0.to_owned()
 }
 
-/// Typed data that is too large is kept whole elsewhere, never sent in pieces that no longer fit its schema. What the
-/// content says anyway goes first; often the rest is small.
+/// Typed data that is too large is stored in full under an id, never sent in pieces that no longer
+/// match its schema. Fields that repeat the content are removed first; often the rest is small
+/// enough.
 async fn bound_data(
-    gate: &Inner,
-    flight: &CallState,
+    gate: &GateInner,
+    call_state: &CallState,
     outcome: &mut Outcome,
     schema: Option<&Schema>,
 ) {
     let is_large = |data: &Value| {
         let limit = gate.limits.data_bytes;
-        // Writing it to count is only for what may be too much.
-        most_bytes(data) > limit && serde_json::to_writer(Budget(limit), data).is_err()
+        // Serializing only to count is reserved for data that may be too large.
+        max_json_bytes(data) > limit && serde_json::to_writer(Budget(limit), data).is_err()
     };
     let Some(mut data) = outcome.data.take_if(|data| is_large(data)) else { return };
-    let kept = keep(gate, flight, outcome, data.to_string()).await;
+    let kept = keep(gate, call_state, outcome, data.to_string()).await;
     let where_it_is = match kept {
         Ok(id) => Value::String(id),
-        Err(error) => Value::String(format!("not kept: {error}")),
+        Err(error) => Value::String(format!("not stored: {error}")),
     };
     if let Some(schema) = schema {
         schema.remove_repeated_content(&mut data);
@@ -107,17 +113,17 @@ async fn bound_data(
     outcome.metadata.insert("data_output_id".to_owned(), where_it_is);
 }
 
-/// What it takes as JSON at most.
-fn most_bytes(data: &Value) -> usize {
+/// Upper bound of the size as JSON.
+fn max_json_bytes(data: &Value) -> usize {
     let text = |text: &str| 6 * text.len() + 2;
     match data {
         Value::Null | Value::Bool(_) => 5,
         // Seventeen digits, a point, signs and an exponent.
         Value::Number(_) => 32,
         Value::String(words) => text(words),
-        Value::Array(items) => 2 + items.iter().map(|item| most_bytes(item) + 1).sum::<usize>(),
+        Value::Array(items) => 2 + items.iter().map(|item| max_json_bytes(item) + 1).sum::<usize>(),
         Value::Object(members) => {
-            2 + members.iter().map(|(key, it)| text(key) + most_bytes(it) + 2).sum::<usize>()
+            2 + members.iter().map(|(key, it)| text(key) + max_json_bytes(it) + 2).sum::<usize>()
         }
     }
 }
@@ -140,7 +146,7 @@ fn bound_attachments(limits: &Limits, outcome: &mut Outcome) {
     }
 }
 
-/// Counts bytes without keeping them and fails when there are too many.
+/// A writer that counts bytes without storing them and fails beyond a limit.
 struct Budget(usize);
 
 impl std::io::Write for Budget {
@@ -187,7 +193,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_data_takes_more_than_is_said(data in any_value()) {
-            prop_assert!(data.to_string().len() <= most_bytes(&data), "{}", data);
+            prop_assert!(data.to_string().len() <= max_json_bytes(&data), "{}", data);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Puts a gate together. Whatever is not given is the version in memory, or its absence: no handler means that what
-//! must be asked for is refused.
+//! Builds a gate. Every part has a default: the in-memory version, or none. Without an approval
+//! handler, calls that need approval are refused.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use super::{Gate, Inner, ReplaySource};
+use super::{Gate, GateInner, ReplaySource};
 use crate::{
     ApprovalHandler, Approvals, Events, Ledger, LexicalPaths, MemoryApprovals, MemoryLedger,
     MemoryOutputs, MemoryRules, Outputs, Policy, Redactor, Registry, ResolvePath, SavedRules,
@@ -14,25 +14,25 @@ use crate::{
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The longest input, in bytes.
+    /// Maximum length of an input, in bytes.
     pub input_bytes: usize,
-    /// The deepest nesting of an input.
+    /// Maximum nesting depth of an input.
     pub input_depth: usize,
-    /// The longest content a model is shown, in bytes.
+    /// Maximum length of the content a model sees, in bytes.
     pub content_bytes: usize,
-    /// The most lines a model is shown.
+    /// Maximum number of lines a model sees.
     pub content_lines: usize,
-    /// The largest typed output, in bytes of JSON.
+    /// Maximum size of the typed output, in bytes of JSON.
     pub data_bytes: usize,
-    /// The largest attachments of a call together, in bytes of base64.
+    /// Maximum size of all attachments of a call together, in bytes of base64.
     pub attachment_bytes: usize,
-    /// How long an approval waits while somebody is there.
+    /// How long a request waits for a decision while an approver is present.
     pub approval_wait: Duration,
-    /// How long an approval waits when nobody is.
+    /// How long a request waits for a decision in unattended sessions.
     pub unattended_wait: Duration,
-    /// How long a tool that listens may take to end after it was called off.
+    /// How long a tool that listens for cancellation may take to finish.
     pub grace: Duration,
-    /// How deep tools may call tools.
+    /// Maximum depth of tools that call tools.
     pub nesting: usize,
 }
 
@@ -42,7 +42,7 @@ impl Default for Limits {
             input_bytes: 16 << 20,
             input_depth: 128,
             content_bytes: 50 << 10,
-            // 2,000 lines of a file and the words around them.
+            // 2,000 lines of a file, and 20 for the text around them.
             content_lines: 2_020,
             data_bytes: 256 << 10,
             attachment_bytes: 20 << 20,
@@ -54,15 +54,15 @@ impl Default for Limits {
     }
 }
 
-/// A gate in the making.
+/// Builds a [`Gate`].
 pub struct GateBuilder {
-    inner: Inner,
+    inner: GateInner,
     paths: Option<Arc<dyn ResolvePath>>,
 }
 
 impl GateBuilder {
     pub(super) fn new(registry: Registry) -> Self {
-        let inner = Inner {
+        let inner = GateInner {
             registry,
             policy: Arc::new(Policy::default()),
             paths: Arc::new(LexicalPaths { workspace: PathBuf::new() }),
@@ -82,136 +82,138 @@ impl GateBuilder {
             reader: None,
             starts_in_place: false,
             repeats: None,
-            answers: None,
+            replay: None,
         };
         Self { inner, paths: None }
     }
 
-    /// The rules. Without them the built-in ones hold, in mode `contained`.
+    /// Sets the policy. The default has the built-in rules and mode `contained`.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.inner.policy = Arc::new(policy);
         self
     }
 
-    /// What reads the texts that tools run, so that policy judges their commands and files one by one. Without it such a
-    /// text is judged as a whole.
+    /// Sets the parser for scripts that tools run, so that policy judges each command and file.
+    /// Without it a script is judged as a whole.
     #[must_use]
     pub fn command_reader(mut self, reader: CommandReader) -> Self {
         self.inner.reader = Some(reader);
         self
     }
 
-    /// Where the gate works; descriptions and path rules speak of it.
+    /// Sets the workspace that descriptions and path rules refer to.
     #[must_use]
     pub fn workspace_info(mut self, workspace_info: WorkspaceInfo) -> Self {
         self.inner.workspace_info = workspace_info;
         self
     }
 
-    /// How paths are resolved before rules see them. Without it: by their letters alone.
+    /// Sets how paths are resolved before rules see them. The default compares them as text.
     #[must_use]
     pub fn paths(mut self, paths: Arc<dyn ResolvePath>) -> Self {
         self.paths = Some(paths);
         self
     }
 
-    /// Something that capabilities need, by its type.
+    /// Adds a service that capabilities need, by its type.
     #[must_use]
     pub fn service<T: ?Sized + Send + Sync + 'static>(mut self, service: Arc<T>) -> Self {
         self.inner.services.insert(service);
         self
     }
 
-    /// A way to decide. With several, the first decision wins.
+    /// Adds an approval handler. With several, the first decision wins.
     #[must_use]
     pub fn handler(mut self, handler: Arc<dyn ApprovalHandler>) -> Self {
         self.inner.handlers.push(handler);
         self
     }
 
-    /// Requests are also settled by others, through [`Gate::approvals`] or the database behind it: waiting makes
-    /// sense without a handler.
+    /// Declares that requests are also decided outside the handlers, through [`Gate::approvals`] or
+    /// its database, so that waiting makes sense without a handler.
     #[must_use]
     pub fn decided_externally(mut self) -> Self {
         self.inner.is_decided_externally = true;
         self
     }
 
-    /// What a caller is told who needs a yes where nobody can be asked: how somebody would be.
+    /// Sets a hint on how to make an approver available, for callers that need approval when no
+    /// approver can be asked.
     #[must_use]
     pub fn no_approver_hint(mut self, advice: impl Into<String>) -> Self {
         self.inner.no_approver_hint = Some(advice.into());
         self
     }
 
-    /// Where requests are kept.
+    /// Sets the store of approval requests.
     #[must_use]
     pub fn approvals(mut self, approvals: Arc<dyn Approvals>) -> Self {
         self.inner.approvals = approvals;
         self
     }
 
-    /// Where the rules of earlier approvals are kept.
+    /// Sets the store of the rules that approvals save.
     #[must_use]
     pub fn saved_rules(mut self, saved_rules: Arc<dyn SavedRules>) -> Self {
         self.inner.saved_rules = saved_rules;
         self
     }
 
-    /// Where whole outputs are kept.
+    /// Sets the store of full outputs.
     #[must_use]
     pub fn outputs(mut self, outputs: Arc<dyn Outputs>) -> Self {
         self.inner.outputs = outputs;
         self
     }
 
-    /// Who answers every call in place of its tool: nothing is judged, asked, run or recorded then.
+    /// Answers every call from a recording: no call is judged, approved, run or recorded.
     #[must_use]
-    pub fn replay_from(mut self, answers: Arc<dyn ReplaySource>) -> Self {
-        self.inner.answers = Some(answers);
+    pub fn replay_from(mut self, replay: Arc<dyn ReplaySource>) -> Self {
+        self.inner.replay = Some(replay);
         self
     }
 
-    /// Where calls are recorded.
+    /// Sets the store of ledger entries.
     #[must_use]
     pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
         self.inner.ledger = ledger;
         self
     }
 
-    /// What must never be shown.
+    /// Sets the redactor for everything that is returned.
     #[must_use]
     pub fn redactor(mut self, redactor: Redactor) -> Self {
         self.inner.redactor = redactor;
         self
     }
 
-    /// The sizes and times that bound every call.
+    /// Sets the limits of every call.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.inner.limits = limits;
         self
     }
 
-    /// A tool runs on its caller's thread until it first waits, instead of in a task from the start: small calls then
-    /// cost no switch between tasks. Only for programs that watch that thread, since a tool that blocks it holds up the
-    /// answer, deadline or not.
+    /// Runs a tool on its caller's thread until it first waits, instead of in a task from the
+    /// start, which saves a task switch for small calls. Only for programs that watch that thread:
+    /// a tool that blocks it delays the answer beyond any deadline.
     #[must_use]
     pub fn start_in_place(mut self) -> Self {
         self.inner.starts_in_place = true;
         self
     }
 
-    /// When a call that only looks returns the same long text that the same session of an agent was given a moment ago, it
-    /// gets a line that says so. The same call once more gives the whole again.
+    /// Replaces repeated results by a pointer: if a read-only call returns the same long text that
+    /// the same agent session received a moment ago, it gets one line that says so. Repeating the
+    /// call returns the full text.
     #[must_use]
     pub fn omit_repeats(mut self) -> Self {
         self.inner.repeats = Some(Default::default());
         self
     }
 
-    /// The gate.
+    /// Builds the gate.
     pub fn build(self) -> Gate {
         let Self { mut inner, paths } = self;
         let workspace = inner.workspace_info.workspace.clone();
@@ -219,7 +221,7 @@ impl GateBuilder {
         policy.roots.workspace.clone_from(&workspace);
         inner.registry.add_to_profiles(&mut policy.profiles);
         inner.paths = paths.unwrap_or_else(|| Arc::new(LexicalPaths { workspace }));
-        // What the gate keeps, tools may read.
+        // Tools may read the outputs that the gate stores.
         inner.services.insert::<dyn Outputs>(inner.outputs.clone());
         Gate(Arc::new(inner))
     }

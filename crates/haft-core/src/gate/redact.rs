@@ -1,18 +1,18 @@
-//! Stage 8: what must never be shown is taken out of everything that leaves. Before the cut: what is kept of a long text
-//! must not hold it either, and a cut through a secret would hide it from here.
+//! Stage 8: redacts secrets from everything that is returned. This runs before truncation, because
+//! stored texts must not contain secrets and a secret that is cut in two would not be found.
 
 use std::{
     borrow::Cow,
     path::{Path, PathBuf},
 };
 
-use super::{Inner, LONG_TEXT};
+use super::{GateInner, LONG_TEXT};
 use crate::{
     Access, ApprovalDecision, Decision, Outcome, Redactor, access::ParsedCommand, policy::Reason,
     spawn_blocking,
 };
 
-pub(super) async fn redact(gate: &Inner, outcome: &mut Outcome) {
+pub(super) async fn redact(gate: &GateInner, outcome: &mut Outcome) {
     if outcome.content.len() >= LONG_TEXT {
         let (redactor, content) = (gate.redactor.clone(), std::mem::take(&mut outcome.content));
         let cleaned = spawn_blocking(move || Ok(cleaned(&redactor, content)));
@@ -24,7 +24,7 @@ pub(super) async fn redact(gate: &Inner, outcome: &mut Outcome) {
     redact_short(&gate.redactor, outcome);
 }
 
-/// Where nobody is held up by it.
+/// Redacts texts that are short enough to do so on this thread.
 fn redact_short(redactor: &Redactor, outcome: &mut Outcome) {
     let clean = |text: &mut String| *text = cleaned(redactor, std::mem::take(text));
     clean(&mut outcome.content);
@@ -50,7 +50,7 @@ fn clean_texts(redactor: &Redactor, texts: &[String]) -> Vec<String> {
     texts.iter().map(|text| redactor.text(text).into_owned()).collect()
 }
 
-/// An access for the record: commands and addresses may carry secrets.
+/// Redacts an access for the record: commands and addresses may contain secrets.
 pub(super) fn clean_access(redactor: &Redactor, access: &Access) -> Access {
     match access {
         Access::Run(command) => Access::Run(redactor.text(command).into_owned()),
@@ -84,7 +84,7 @@ fn clean_path(redactor: &Redactor, path: &Path) -> PathBuf {
     }
 }
 
-/// Somebody's word for the record: what goes along may quote the call.
+/// Redacts an approval decision for the record: its note and rules may quote the call.
 pub(super) fn clean_verdict(
     redactor: &Redactor,
     mut verdict: ApprovalDecision,
@@ -94,7 +94,7 @@ pub(super) fn clean_verdict(
     verdict
 }
 
-/// A decision for the record: its words quote the access.
+/// Redacts a policy decision for the record: its texts quote the access.
 pub(super) fn clean_decision(redactor: &Redactor, mut decision: Decision) -> Decision {
     let (Reason::Mode { access: Some(access), .. } | Reason::Secret { access, .. }) =
         &mut decision.reason

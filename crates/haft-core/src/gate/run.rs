@@ -1,6 +1,6 @@
-//! Stage 7: the tool runs, in a task of its own, holding exactly what was granted, until it ends, the deadline passes
-//! or the caller calls it off. Whatever it does (panic, hang, block its thread) stays in that task; only where the
-//! program has another thread to see after it, the tool may begin on its caller's.
+//! Stage 7: runs the tool in its own task with exactly the granted accesses, until it ends, the
+//! deadline passes or the caller cancels. A panic, a hang or a blocked thread stays in that task.
+//! Only a program that watches the calling thread may let the tool start on it.
 
 use std::{
     any::Any,
@@ -15,7 +15,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{CallState, Gate, Halt, Inner, WeakGate, begin, handover};
+use super::{CallState, Gate, GateInner, Halt, WeakGate, begin, detach};
 use crate::{
     Access, BoxFuture, Call, ErrorKind, ParsedScript, Power, Reply, ToolError, Tools,
     call::{EventSender, Grants, GrantsInner, Listener, ResolvedFile},
@@ -23,87 +23,96 @@ use crate::{
     queue::QueuePosition,
 };
 
-/// After the task was told to go, this long it may take to be gone; then it is left behind.
-const LAST_WAIT: Duration = Duration::from_millis(200);
+/// How long to wait for an aborted task before leaving it behind.
+const ABORT_TIMEOUT: Duration = Duration::from_millis(200);
 
-pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut CallState) -> Result<Reply, Halt> {
-    // Called off while somebody decided, or before it began: then it does not begin.
-    if flight.cancel.token.is_cancelled() {
-        return Err(called_off(flight).into());
+pub(super) async fn run(
+    gate: &GateInner,
+    own: &Gate,
+    call_state: &mut CallState,
+) -> Result<Reply, Halt> {
+    // A call that was cancelled while it waited for approval, or before, does not start.
+    if call_state.cancel.token.is_cancelled() {
+        return Err(cancelled(call_state).into());
     }
-    let deadline = deadline(flight);
-    let latest = latest_end(flight, deadline);
-    let changed = changed_paths(flight);
-    // Boxed, and what comes last here too: most calls need neither, and would carry room for both.
-    let place = match changed.is_empty() {
+    let deadline = deadline(call_state);
+    let latest = latest_end(call_state, deadline);
+    let changed = changed_paths(call_state);
+    // Boxed: most calls need neither future and would reserve space for both.
+    let position = match changed.is_empty() {
         true => None,
-        false => Some(Box::pin(line_up(gate, flight, changed, latest)).await?),
+        false => Some(Box::pin(wait_for_paths(gate, call_state, changed, latest)).await?),
     };
-    begin::begin(gate, flight).await?;
-    let granted = Granted::taken(flight);
-    let call = call(gate, own, flight, granted, latest);
-    call.sender.send(|_| CallEventKind::Started { tool: flight.name().to_owned() });
-    let tool = flight.tool().clone();
-    let mut work: Work = Box::pin(async move {
-        // Given up when the tool is really gone, not when we stop waiting for it.
-        let _place = place;
+    begin::begin(gate, call_state).await?;
+    let granted = Granted::taken(call_state);
+    let call = call(gate, own, call_state, granted, latest);
+    call.sender.send(|_| CallEventKind::Started { tool: call_state.name().to_owned() });
+    let tool = call_state.tool().clone();
+    let mut work: ToolFuture = Box::pin(async move {
+        // Released when the tool is really finished, not when the gate stops waiting for it.
+        let _position = position;
         tool.call(call).await
     });
     if gate.starts_in_place
-        && let Some(ran) = start_in_place(flight, &mut work)
+        && let Some(ran) = start_in_place(call_state, &mut work)
     {
         return Ok(ran?);
     }
-    Ok(Box::pin(watch(gate, flight, tokio::spawn(work), latest, deadline)).await?)
+    Ok(Box::pin(watch(gate, call_state, tokio::spawn(work), latest, deadline)).await?)
 }
 
-type Work = BoxFuture<'static, Result<Reply, ToolError>>;
+type ToolFuture = BoxFuture<'static, Result<Reply, ToolError>>;
 
-/// As far as the tool gets without waiting, which for most is to its end: waking a task costs more than a cached read.
-fn start_in_place(flight: &CallState, work: &mut Work) -> Option<Result<Reply, ToolError>> {
-    // Nobody is woken: a tool that has to wait is asked again at once, in its own task.
+/// Runs the tool until it first waits, which for most tools is their end: waking a task costs more
+/// than a cached read.
+fn start_in_place(
+    call_state: &CallState,
+    work: &mut ToolFuture,
+) -> Option<Result<Reply, ToolError>> {
+    // A no-op waker is enough: a tool that has to wait is polled again at once, in its own task.
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut context))) {
         Ok(Poll::Ready(ran)) => Some(ran),
         Ok(Poll::Pending) => None,
-        Err(panic) => Some(Err(panicked(flight, &*panic))),
+        Err(panic) => Some(Err(panicked(call_state, &*panic))),
     }
 }
 
-/// Waits for whoever changes the same paths, but not for ever.
-async fn line_up(
-    gate: &Inner,
-    flight: &CallState,
+/// Waits until no other call changes the same paths, or until the deadline.
+async fn wait_for_paths(
+    gate: &GateInner,
+    call_state: &CallState,
     paths: Vec<PathBuf>,
     latest: Instant,
 ) -> Result<QueuePosition, ToolError> {
-    let ancestors = &flight.context.lineage.ancestors;
+    let ancestors = &call_state.context.lineage.ancestors;
     tokio::select! {
-        // Usually nobody is in line: then no clock is set.
+        // Usually no other call waits: then no timer is created.
         biased;
-        place = gate.queue.enter(&flight.info.call_id, ancestors, paths) => Ok(place),
+        place = gate.queue.enter(&call_state.info.call_id, ancestors, paths) => Ok(place),
         () = tokio::time::sleep_until(latest) => {
-            let name = flight.name();
-            let why = format!("`{name}` waited too long for another call that changes the same path");
+            let name = call_state.name();
+            let why =
+                format!("`{name}` timed out waiting for another call that changes the same path");
             Err(ToolError::new(ErrorKind::Timeout, why))
         }
-        () = flight.cancel.token.cancelled() => Err(called_off(flight)),
+        () = call_state.cancel.token.cancelled() => Err(cancelled(call_state)),
     }
 }
 
-/// A call made by a tool ends no later than the call it is made in.
-fn latest_end(flight: &CallState, deadline: Duration) -> Instant {
+/// A call made by a tool ends no later than the call that made it.
+fn latest_end(call_state: &CallState, deadline: Duration) -> Instant {
     let own = Instant::now() + deadline;
-    flight.context.lineage.latest.map_or(own, |outer| outer.min(own))
+    call_state.context.lineage.latest.map_or(own, |outer| outer.min(own))
 }
 
-fn deadline(flight: &CallState) -> Duration {
-    let of_tool = flight.tool().spec().deadline;
-    flight.context.deadline.map_or(of_tool, |asked| asked.min(of_tool))
+fn deadline(call_state: &CallState) -> Duration {
+    let of_tool = call_state.tool().spec().deadline;
+    call_state.context.deadline.map_or(of_tool, |asked| asked.min(of_tool))
 }
 
-fn changed_paths(flight: &CallState) -> Vec<PathBuf> {
-    let changed = flight.accesses.iter().filter_map(|access| match access {
+fn changed_paths(call_state: &CallState) -> Vec<PathBuf> {
+    let changed = call_state.accesses.iter().filter_map(|access| match access {
         Access::Write(path) => Some(path.clone()),
         Access::Any(Power::WriteFiles) => Some(PathBuf::from(".")),
         _ => None,
@@ -111,134 +120,137 @@ fn changed_paths(flight: &CallState) -> Vec<PathBuf> {
     changed.collect()
 }
 
-/// What a call holds of what the gate found.
+/// The parts of the call state that the running call receives.
 pub(super) struct Granted {
     accesses: Vec<Access>,
-    seen: Vec<ResolvedFile>,
-    texts: Vec<ParsedScript>,
+    resolved_files: Vec<ResolvedFile>,
+    scripts: Vec<ParsedScript>,
 }
 
 impl Granted {
-    /// For good: nobody else asks for it.
-    fn taken(flight: &mut CallState) -> Self {
+    /// Moves the parts: no later stage reads them.
+    fn taken(call_state: &mut CallState) -> Self {
         Self {
-            accesses: std::mem::take(&mut flight.accesses),
-            seen: std::mem::take(&mut flight.seen),
-            texts: std::mem::take(&mut flight.texts),
+            accesses: std::mem::take(&mut call_state.accesses),
+            resolved_files: std::mem::take(&mut call_state.resolved_files),
+            scripts: std::mem::take(&mut call_state.scripts),
         }
     }
 
-    /// For who only looks before the call runs.
-    pub(super) fn copied(flight: &CallState) -> Self {
+    /// Copies the parts, for lookups and previews before the call runs.
+    pub(super) fn copied(call_state: &CallState) -> Self {
         Self {
-            accesses: flight.accesses.clone(),
-            seen: flight.seen.clone(),
-            texts: flight.texts.clone(),
+            accesses: call_state.accesses.clone(),
+            resolved_files: call_state.resolved_files.clone(),
+            scripts: call_state.scripts.clone(),
         }
     }
 }
 
-/// The call as the tool sees it. A preview is made from one too, before anybody has agreed: it only looks.
+/// The call as the tool sees it. Previews use one too, before approval; they are read-only.
 pub(super) fn call(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
-    flight: &CallState,
+    call_state: &CallState,
     granted: Granted,
     latest: Instant,
 ) -> Call {
-    let spec = flight.tool().spec();
+    let spec = call_state.tool().spec();
     let grants = Grants::new(GrantsInner {
         tool: spec.name.clone(),
         effect: spec.effect,
         accesses: granted.accesses,
-        seen: granted.seen,
-        texts: granted.texts,
-        withheld: flight.withheld.clone(),
-        caller: flight.context.clone(),
+        resolved_files: granted.resolved_files,
+        scripts: granted.scripts,
+        withheld: call_state.withheld.clone(),
+        caller: call_state.context.clone(),
         policy: gate.policy.clone(),
         ruled: Default::default(),
     });
     Call {
-        input: flight.input.clone(),
-        info: flight.info.clone(),
+        input: call_state.input.clone(),
+        info: call_state.info.clone(),
         grants,
         services: gate.services.clone(),
-        own_services: flight.context.services.clone(),
+        own_services: call_state.context.services.clone(),
         sender: EventSender {
             events: gate.events.clone(),
-            info: flight.info.clone(),
+            info: call_state.info.clone(),
             redactor: gate.redactor.clone(),
-            listener: flight.context.services.get::<dyn Listener>(),
+            listener: call_state.context.services.get::<dyn Listener>(),
         },
-        cancel: flight.cancel.clone(),
+        cancel: call_state.cancel.clone(),
         tools: Tools {
             gate: WeakGate::of(own),
-            caller: flight.context.clone(),
-            call_id: flight.info.call_id.clone(),
-            cancel: flight.cancel.token.clone(),
+            caller: call_state.context.clone(),
+            call_id: call_state.info.call_id.clone(),
+            cancel: call_state.cancel.token.clone(),
             latest,
         },
     }
 }
 
-type Ran = Result<Result<Reply, ToolError>, JoinError>;
+type TaskResult = Result<Result<Reply, ToolError>, JoinError>;
 
 async fn watch(
-    gate: &Inner,
-    flight: &CallState,
+    gate: &GateInner,
+    call_state: &CallState,
     mut task: JoinHandle<Result<Reply, ToolError>>,
     latest: Instant,
     deadline: Duration,
 ) -> Result<Reply, ToolError> {
     let error = tokio::select! {
-        ran = &mut task => return ended(flight, ran),
-        () = tokio::time::sleep_until(latest) => overdue(flight, deadline),
-        () = flight.cancel.token.cancelled() => called_off(flight),
+        ran = &mut task => return ended(call_state, ran),
+        () = tokio::time::sleep_until(latest) => timed_out(call_state, deadline),
+        () = call_state.cancel.token.cancelled() => cancelled(call_state),
     };
-    // What the tool can still say within its grace is worth having: half a result beats none.
-    match stop(gate, flight, task).await {
+    // A partial result that the tool returns within its grace period is better than none.
+    match stop(gate, call_state, task).await {
         Some(Ok(Ok(reply))) => Err(error.with_partial(reply)),
         _ => Err(error),
     }
 }
 
-/// Signals, waits a grace if anybody listens, drops. A task that blocks its thread cannot be dropped; it is left to
-/// itself rather than waited for.
+/// Cancels the tool, waits a grace period if the tool listens for cancellation, then aborts the
+/// task. A task that blocks its thread cannot be aborted; it is left behind.
 async fn stop(
-    gate: &Inner,
-    flight: &CallState,
+    gate: &GateInner,
+    call_state: &CallState,
     mut task: JoinHandle<Result<Reply, ToolError>>,
-) -> Option<Ran> {
-    flight.cancel.token.cancel();
-    if flight.cancel.is_heard()
+) -> Option<TaskResult> {
+    call_state.cancel.token.cancel();
+    if call_state.cancel.has_listener()
         && let Ok(ran) = tokio::time::timeout(gate.limits.grace, &mut task).await
     {
         return Some(ran);
     }
     task.abort();
-    tokio::time::timeout(LAST_WAIT, task).await.ok()
+    tokio::time::timeout(ABORT_TIMEOUT, task).await.ok()
 }
 
-fn ended(flight: &CallState, ran: Ran) -> Result<Reply, ToolError> {
+fn ended(call_state: &CallState, ran: TaskResult) -> Result<Reply, ToolError> {
     ran.unwrap_or_else(|error| {
-        let name = flight.name();
+        let name = call_state.name();
         match error.try_into_panic() {
-            Ok(panic) => Err(panicked(flight, &*panic)),
+            Ok(panic) => Err(panicked(call_state, &*panic)),
             Err(_) => Err(ToolError::internal(format!("`{name}` was stopped by its runtime"))),
         }
     })
 }
 
-fn panicked(flight: &CallState, panic: &(dyn Any + Send)) -> ToolError {
-    let words = handover::words(panic);
-    ToolError::internal(format!("`{}` panicked: {words}", flight.name()))
+fn panicked(call_state: &CallState, panic: &(dyn Any + Send)) -> ToolError {
+    let words = detach::words(panic);
+    ToolError::internal(format!("`{}` panicked: {words}", call_state.name()))
 }
 
-fn overdue(flight: &CallState, deadline: Duration) -> ToolError {
-    let message = format!("`{}` was stopped after {deadline:?}, its deadline", flight.name());
+fn timed_out(call_state: &CallState, deadline: Duration) -> ToolError {
+    let message = format!("`{}` was stopped after {deadline:?}, its deadline", call_state.name());
     ToolError::new(ErrorKind::Timeout, message)
 }
 
-fn called_off(flight: &CallState) -> ToolError {
-    ToolError::new(ErrorKind::Cancelled, format!("this call of `{}` was called off", flight.name()))
+fn cancelled(call_state: &CallState) -> ToolError {
+    ToolError::new(
+        ErrorKind::Cancelled,
+        format!("this call of `{}` was cancelled", call_state.name()),
+    )
 }

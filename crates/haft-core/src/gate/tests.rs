@@ -1,4 +1,4 @@
-//! Calls through the whole gate: every stage, every way to end, and the bad days.
+//! Calls through the whole gate: every stage, every way to end, and failures.
 
 mod asking;
 mod repeats;
@@ -22,14 +22,14 @@ use crate::{
 };
 
 type Body = dyn Fn(Call) -> BoxFuture<'static, Result<Reply, ToolError>> + Send + Sync;
-type Foresee = fn(&Call) -> Option<String>;
+type TestPreview = fn(&Call) -> Option<String>;
 type Judge = dyn Fn(&Value) -> Vec<Access> + Send + Sync;
 
-/// A tool put together for one test.
+/// A tool built for one test.
 struct Probe {
     spec: ToolSpec,
     judge: Box<Judge>,
-    foresee: Foresee,
+    preview: TestPreview,
     body: Box<Body>,
 }
 
@@ -51,7 +51,7 @@ impl Probe {
         Self {
             spec: ToolSpec::declared("test", name, "a probe", schema),
             judge: Box::new(|_| Vec::new()),
-            foresee: |_| None,
+            preview: |_| None,
             body: Box::new(move |call| Box::pin(body(call))),
         }
     }
@@ -77,7 +77,7 @@ impl Tool for Probe {
     }
 
     fn preview(&self, call: &Call) -> Option<String> {
-        (self.foresee)(call)
+        (self.preview)(call)
     }
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
@@ -89,7 +89,7 @@ fn echo() -> Probe {
     Probe::new("echo", |call| async move { Ok(Reply::text(call.raw_input().to_string())) })
 }
 
-/// Writes where its input says; counts how often it ran.
+/// Writes to the path in its input and counts how often it ran.
 fn writer(ran: &Arc<AtomicUsize>) -> Probe {
     let ran = ran.clone();
     Probe::new("write", move |call| {
@@ -128,19 +128,19 @@ fn kind(outcome: &Outcome) -> ErrorKind {
     outcome.error.as_ref().map(|error| error.kind).expect("a failed call")
 }
 
-/// Decides as it was told and remembers what it was asked.
-struct Person {
+/// An approver that gives a fixed decision and remembers the requests it saw.
+struct TestApprover {
     verdict: Option<ApprovalDecision>,
     asked: Mutex<Vec<ApprovalRequest>>,
 }
 
-impl Person {
-    fn who(verdict: Option<ApprovalDecision>) -> Arc<Self> {
+impl TestApprover {
+    fn deciding(verdict: Option<ApprovalDecision>) -> Arc<Self> {
         Arc::new(Self { verdict, asked: Mutex::default() })
     }
 }
 
-impl ApprovalHandler for Person {
+impl ApprovalHandler for TestApprover {
     fn decide<'a>(
         &'a self,
         request: &'a ApprovalRequest,
@@ -150,10 +150,10 @@ impl ApprovalHandler for Person {
     }
 }
 
-/// A way to ask that never answers.
-struct Nobody;
+/// An approval handler that never answers.
+struct NeverAnswers;
 
-impl ApprovalHandler for Nobody {
+impl ApprovalHandler for NeverAnswers {
     fn decide<'a>(
         &'a self,
         _request: &'a ApprovalRequest,
@@ -179,11 +179,11 @@ async fn a_call_passes_and_is_recorded() {
 }
 
 #[tokio::test]
-async fn unknown_tools_get_the_nearest_names_and_other_spellings_are_mended() {
+async fn unknown_tools_get_the_nearest_names_and_other_spellings_are_repaired() {
     let gate = builder([echo()]).build();
     let outcome = gate.call(call("ehco", json!({}))).await;
     assert_eq!(kind(&outcome), ErrorKind::NotFound);
-    assert!(outcome.content.contains("there is no tool `ehco`"), "{}", outcome.content);
+    assert!(outcome.content.contains("unknown tool `ehco`"), "{}", outcome.content);
     assert!(outcome.content.contains("did you mean `echo`?"), "{}", outcome.content);
     let outcome = gate.call(call("Echo", json!({}))).await;
     assert!(outcome.is_ok());
@@ -218,7 +218,7 @@ async fn bad_inputs_are_explained() {
 }
 
 #[tokio::test]
-async fn slips_are_mended_and_reported() {
+async fn small_mistakes_are_repaired_and_reported() {
     let gate = builder([echo()]).build();
     let outcome = gate.call(call("echo", "{\"Limit\": \"5\",}".to_owned())).await;
     assert_eq!(outcome.content, r#"{"limit":5}"#);
@@ -237,7 +237,7 @@ async fn a_denied_call_never_runs_and_says_which_rule_for_whom() {
     let message = &outcome.error.expect("denied").message;
     assert_eq!(
         message,
-        "`write` is denied to agent `coder`: write docs/a: rule deny `write(docs/**)` (user.toml)"
+        "`write` is denied for agent `coder`: write docs/a: rule deny `write(docs/**)` (user.toml)"
     );
     assert_eq!(ran.load(Ordering::SeqCst), 0);
 }
@@ -256,7 +256,7 @@ async fn a_tool_that_panics_is_an_error_and_the_process_lives_on() {
     assert!(gate.call(call("echo", json!({}))).await.is_ok());
 }
 
-/// Tells when it is dropped.
+/// Counts when it is dropped.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {
@@ -295,7 +295,7 @@ async fn a_tool_that_never_returns_is_dropped_at_its_deadline() {
     assert!(outcome.content.contains("stopped after 1s"), "{}", outcome.content);
 }
 
-/// Holds its thread until it is released.
+/// Blocks its thread until it is released.
 fn blocking(held: std::sync::mpsc::Receiver<()>) -> Probe {
     let held = Arc::new(Mutex::new(held));
     let blocks = Probe::new("blocks", move |_| {
@@ -335,7 +335,7 @@ async fn a_tool_left_behind_keeps_its_paths_until_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_listens_gets_a_grace_and_may_hand_over_what_it_has() {
+async fn a_tool_that_listens_gets_a_grace_period_and_may_return_a_partial_result() {
     let listens = Probe::new("listens", |call| async move {
         let cancel = Cancel::from_call(&call)?;
         cancel.cancelled().await;
@@ -361,7 +361,7 @@ async fn a_tool_that_listens_gets_a_grace_and_may_hand_over_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_caller_who_goes_away_takes_the_work_along_but_not_the_record() {
+async fn a_caller_that_goes_away_cancels_the_work_but_not_the_record() {
     let dropped = Arc::default();
     let hangs = hanging(&dropped);
     let ledger = Arc::new(MemoryLedger::default());
@@ -382,11 +382,11 @@ async fn a_caller_who_goes_away_takes_the_work_along_but_not_the_record() {
 }
 
 #[tokio::test]
-async fn calling_off_a_call_that_waits_for_a_decision_settles_the_request() {
+async fn cancelling_a_call_that_waits_for_a_decision_settles_the_request() {
     let ran = Arc::default();
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
-        .handler(Arc::new(Nobody))
+        .handler(Arc::new(NeverAnswers))
         .build();
     let mut events = gate.events().subscribe();
     let request = call("write", json!({"path": "a"}));
@@ -403,7 +403,7 @@ async fn calling_off_a_call_that_waits_for_a_decision_settles_the_request() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_called_off_before_it_began_does_not_begin() {
+async fn a_call_that_was_cancelled_before_it_started_does_not_start() {
     let ran = Arc::default();
     let off = |mut context: Context| {
         context.cancel.cancel();
@@ -416,14 +416,14 @@ async fn a_call_that_was_called_off_before_it_began_does_not_begin() {
     request.context = off(request.context);
     assert_eq!(kind(&gate.call(request).await), ErrorKind::Cancelled);
 
-    // The same for a yes that came too late.
+    // The same for an approval that came too late.
     let asking = builder([writer(&ran)]).policy(Policy::new([user_layer(Mode::Safe, &[])]));
     let gate = asking.start_in_place().build();
     let Submission::Pending(asked) = gate.submit(call("write", json!({"path": "a"}))).await else {
-        panic!("it must be asked for");
+        panic!("it must need approval");
     };
-    let yes = Some(ApprovalDecision::approve("ada", "console"));
-    gate.approvals().settle(&asked.id, ApprovalState::Approved, yes).await.expect("pending");
+    let approval = Some(ApprovalDecision::approve("ada", "console"));
+    gate.approvals().settle(&asked.id, ApprovalState::Approved, approval).await.expect("pending");
     let Ok(Submission::Done(outcome)) = gate.resume(&asked.id, off(Context::new("s1"))).await
     else {
         panic!("it was decided");
@@ -433,7 +433,7 @@ async fn a_call_that_was_called_off_before_it_began_does_not_begin() {
 }
 
 #[tokio::test]
-async fn long_content_is_cut_once_and_kept_whole() {
+async fn long_content_is_truncated_once_and_stored_in_full() {
     let long: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
     let text = long.clone();
     let talks = Probe::new("talks", move |_| {
@@ -445,13 +445,13 @@ async fn long_content_is_cut_once_and_kept_whole() {
     let outcome = gate.call(call("talks", json!({}))).await;
     assert!(outcome.content.len() < 51 << 10);
     assert!(outcome.content.starts_with("line 0\n") && outcome.content.ends_with("line 19999\n"));
-    assert!(outcome.content.contains("the whole text is kept as output out_"));
+    assert!(outcome.content.contains("the full text is stored as output out_"));
     let id = outcome.output_id.expect("kept");
     assert_eq!(&*gate.outputs().read(&id).await.expect("kept"), long);
 }
 
 #[tokio::test]
-async fn what_is_kept_of_a_long_text_and_of_large_data_has_no_secrets_in_it() {
+async fn stored_texts_and_data_contain_no_secrets() {
     let talks = Probe::new("talks", |_| async {
         let line = "nothing to see here\n".repeat(60_000);
         let data = json!({"rows": format!("{}hunter2-hunter2", "x ".repeat(200 << 10))});
@@ -469,7 +469,7 @@ async fn what_is_kept_of_a_long_text_and_of_large_data_has_no_secrets_in_it() {
 }
 
 #[tokio::test]
-async fn large_data_and_attachments_are_left_out_and_said_so() {
+async fn large_data_and_attachments_are_omitted_with_a_note() {
     let large = Probe::new("large", |_| async {
         let attachment = |name: &str, bytes: usize| Attachment {
             mime: "image/png".into(),
@@ -518,14 +518,14 @@ async fn secrets_reach_neither_model_nor_ledger_nor_watchers() {
 }
 
 #[tokio::test]
-async fn secrets_do_not_leak_by_what_was_mended() {
+async fn secrets_do_not_leak_through_repairs() {
     let ledger = Arc::new(MemoryLedger::default());
     let redactor = Redactor::new([("PIN".to_owned(), "987654321".to_owned())]);
     let gate = builder([echo()]).ledger(ledger.clone()).redactor(redactor).build();
     let outcome = gate.call(call("echo", json!({"path": 987654321}))).await;
-    let told = r#"path: read [secret:PIN] as "[secret:PIN]""#;
-    assert_eq!(outcome.repairs, [told]);
-    assert_eq!(ledger.entries()[0].repairs, [told]);
+    let shown = r#"path: read [secret:PIN] as "[secret:PIN]""#;
+    assert_eq!(outcome.repairs, [shown]);
+    assert_eq!(ledger.entries()[0].repairs, [shown]);
 }
 
 #[tokio::test]
@@ -534,7 +534,7 @@ async fn an_entry_survives_being_written_down() {
     let gate = builder([writer(&Arc::default())])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
         .ledger(ledger.clone())
-        .handler(Person::who(Some(ApprovalDecision::approve("ada", "test"))))
+        .handler(TestApprover::deciding(Some(ApprovalDecision::approve("ada", "test"))))
         .build();
     gate.call(call("write", json!({"path": "a"}))).await;
     let entry = &ledger.entries()[0];
@@ -676,7 +676,7 @@ async fn a_terminal_tool_runs_when_its_siblings_are_done() {
 #[tokio::test]
 async fn explaining_runs_and_asks_nothing() {
     let ran = Arc::default();
-    let person = Person::who(Some(ApprovalDecision::approve("ada", "test")));
+    let person = TestApprover::deciding(Some(ApprovalDecision::approve("ada", "test")));
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
         .handler(person.clone())
@@ -695,20 +695,21 @@ async fn explaining_a_denied_call_gives_the_decision() {
     let ran = Arc::default();
     let policy = Policy::new([user_layer(Mode::All, &[(Action::Deny, "write(/w/docs)")])]);
     let gate = builder([writer(&ran)]).policy(policy).build();
-    let explanation = gate.explain(call("write", json!({"path": "docs/a"}))).await.expect("told");
+    let explanation =
+        gate.explain(call("write", json!({"path": "docs/a"}))).await.expect("explained");
     assert_eq!(explanation.decision.action, Action::Deny);
     assert_eq!(explanation.accesses, [Access::Write("docs/a".into())]);
 }
 
 #[tokio::test]
-async fn an_unknown_approval_cannot_be_taken_up() {
+async fn an_unknown_approval_cannot_be_claimed() {
     let approvals = MemoryApprovals::default();
     let error = approvals.claim("ask_1").await.expect_err("unknown");
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
-/// Tells whether it runs in a task of its own, before and after it has waited.
-fn where_am_i() -> Probe {
+/// Reports whether it runs in its own task, before and after it has waited.
+fn task_reporter() -> Probe {
     Probe::new("where", |_| async {
         let has_own_task = || tokio::task::try_id().is_some();
         let before = has_own_task();
@@ -717,7 +718,7 @@ fn where_am_i() -> Probe {
     })
 }
 
-/// Polled by hand, as a server polls it that has no task for it.
+/// Polls by hand, as a server does that has no task for the call.
 fn poll_once<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> std::task::Poll<T> {
     future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
 }
@@ -729,21 +730,21 @@ fn a_call_that_need_not_wait_ends_where_it_began() {
     let runtime = runtime.expect("a runtime");
     let _inside = runtime.enter();
     let panics = Probe::new("panics", |_| async { panic!("on purpose") });
-    let gate = builder([echo(), panics, where_am_i()]).start_in_place().build();
+    let gate = builder([echo(), panics, task_reporter()]).start_in_place().build();
     let mut done = Box::pin(gate.call(call("echo", json!({"limit": 1}))));
     let std::task::Poll::Ready(outcome) = poll_once(&mut done) else { panic!("it waited") };
     assert_eq!(outcome.content, r#"{"limit":1}"#);
     let mut broken = Box::pin(gate.call(call("panics", json!({}))));
     let std::task::Poll::Ready(outcome) = poll_once(&mut broken) else { panic!("it waited") };
     assert!(outcome.content.contains("`panics` panicked: on purpose"), "{}", outcome.content);
-    // What has to wait goes on in a task, where deadline and call-off find it.
+    // A call that has to wait continues in a task, where the deadline and cancellation reach it.
     let waits = runtime.block_on(gate.call(call("where", json!({}))));
     assert_eq!(waits.content, "false true");
 }
 
 #[tokio::test]
-async fn without_leave_a_tool_begins_in_a_task_of_its_own() {
-    let gate = builder([where_am_i()]).build();
+async fn by_default_a_tool_starts_in_its_own_task() {
+    let gate = builder([task_reporter()]).build();
     assert_eq!(gate.call(call("where", json!({}))).await.content, "true true");
 }
 
@@ -754,11 +755,11 @@ async fn a_call_that_began_in_place_still_has_a_deadline() {
     assert_eq!(kind(&gate.call(call("waits", json!({}))).await), ErrorKind::Timeout);
 }
 
-/// Keeps what it hears.
+/// Keeps the progress it receives.
 #[derive(Default)]
-struct Ear(Mutex<Vec<f64>>);
+struct ProgressLog(Mutex<Vec<f64>>);
 
-impl crate::Listener for Ear {
+impl crate::Listener for ProgressLog {
     fn on_event(&self, what: &CallEventKind) {
         if let CallEventKind::Progress(step) = what {
             self.0.lock().push(step.done);
@@ -767,14 +768,14 @@ impl crate::Listener for Ear {
 }
 
 #[tokio::test]
-async fn a_caller_hears_the_progress_of_its_own_call_only() {
+async fn a_caller_gets_the_progress_of_its_own_call_only() {
     let steps = Probe::new("steps", |call| async move {
         let done = call.raw_input()["limit"].as_f64().unwrap_or_default();
         Progress::from_call(&call)?.step(done, None, "");
         Ok(Reply::default())
     });
     let gate = builder([steps]).build();
-    let (first, second) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+    let (first, second) = (Arc::new(ProgressLog::default()), Arc::new(ProgressLog::default()));
     for (ear, limit) in [(&first, 1), (&second, 2)] {
         let mut request = call("steps", json!({"limit": limit}));
         request.context.services.insert::<dyn crate::Listener>(ear.clone());
@@ -785,7 +786,7 @@ async fn a_caller_hears_the_progress_of_its_own_call_only() {
 }
 
 #[tokio::test]
-async fn what_a_caller_brings_goes_before_what_the_program_has() {
+async fn services_of_the_caller_take_precedence() {
     let names =
         Probe::new("names", |call| async move { Ok(Reply::text(&*call.service::<str>()?)) });
     let gate = builder([names]).service::<str>("program".into()).build();

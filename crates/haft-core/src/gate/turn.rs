@@ -1,11 +1,13 @@
-//! A model's turn: several calls at once. Those that end the turn run last, when all others are done and recorded.
+//! A model's turn: several calls at once. Tools that end the turn run last, after all others are
+//! done and recorded.
 
 use super::{CallRequest, Gate};
 use crate::{Outcome, ToolError, gate::finish};
 
 impl Gate {
-    /// Runs the calls of one turn side by side and gives their outcomes in the order they were asked for. A terminal
-    /// tool waits for its siblings; of several only the first runs, the others get `conflict`.
+    /// Runs the calls of one turn concurrently and returns their outcomes in request order. A
+    /// terminal tool waits for the other calls. If there are several, only the first runs and the
+    /// others fail with `conflict`.
     pub async fn run_turn(&self, requests: Vec<CallRequest>) -> Vec<Outcome> {
         let mut outcomes: Vec<Option<Outcome>> = requests.iter().map(|_| None).collect();
         let mut running = tokio::task::JoinSet::new();

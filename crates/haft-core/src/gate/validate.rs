@@ -1,31 +1,34 @@
-//! Stage 3: the input is held against the schema. Every problem is named at once, with its field, so that the next
-//! try can be right.
+//! Stage 3: checks the input against the schema. It reports every violation at once, with its
+//! field, so that the next attempt can be right.
 
 use serde_json::Value;
 
 use super::CallState;
 use crate::{Schema, ToolError, nearest::did_you_mean, schema::nearest_properties};
 
-/// More complaints than this help nobody.
-const MOST_SHOWN: usize = 8;
+/// Listing more violations than this does not help the caller.
+const MAX_VIOLATIONS: usize = 8;
 
-pub(super) fn validate(flight: &mut CallState) -> Result<(), ToolError> {
-    if flight.is_right {
+pub(super) fn validate(call_state: &mut CallState) -> Result<(), ToolError> {
+    if call_state.is_valid {
         return Ok(());
     }
-    let schema = &flight.tool().spec().input;
-    let mut violations = schema.violations(&flight.input);
+    let schema = &call_state.tool().spec().input;
+    let mut violations = schema.violations(&call_state.input);
     if violations.is_empty() {
         return Ok(());
     }
-    if violations.len() > MOST_SHOWN {
-        let more = violations.len() - MOST_SHOWN;
-        violations.truncate(MOST_SHOWN);
+    if violations.len() > MAX_VIOLATIONS {
+        let more = violations.len() - MAX_VIOLATIONS;
+        violations.truncate(MAX_VIOLATIONS);
         violations.push(format!("and {more} more"));
     }
-    let message =
-        format!("the input of `{}` does not fit: {}", flight.name(), violations.join("; "));
-    Err(ToolError::input(message).hint(hint(schema, &flight.input)))
+    let message = format!(
+        "the input of `{}` does not match its schema: {}",
+        call_state.name(),
+        violations.join("; ")
+    );
+    Err(ToolError::input(message).hint(hint(schema, &call_state.input)))
 }
 
 fn hint(schema: &Schema, input: &Value) -> String {

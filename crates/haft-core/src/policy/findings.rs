@@ -1,5 +1,5 @@
-//! What is wrong with rules that parse: they are never heard, speak of no tool, or allow more than anybody means. Pure;
-//! a finding is made only where it is certain.
+//! Findings: problems of rules that parse but never apply, match no tool, or allow more than
+//! intended. Pure. A finding is reported only if it is certain.
 
 use std::path::Path;
 
@@ -14,68 +14,68 @@ use crate::{
     nearest::{did_you_mean, nearest},
 };
 
-/// Something in the rules that a person should look at.
+/// A problem in the rules that the user should check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Where it is written.
+    /// The place where it is written.
     pub source: Source,
-    /// What sort of thing it is.
+    /// The kind of problem.
     pub kind: FindingKind,
-    /// What is found.
+    /// A description of the problem.
     pub message: String,
-    /// What to do about it.
+    /// The suggested fix.
     pub hint: String,
 }
 
-/// What sort of thing is found.
+/// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// It cannot be read.
+    /// It cannot be parsed.
     Unreadable,
     /// It names something that does not exist.
     Unknown,
-    /// It is never heard.
+    /// It never has an effect.
     Idle,
-    /// It allows more than anybody means.
+    /// It allows more than intended.
     Wide,
 }
 
-/// What is known besides the rules that are written.
+/// The names that the check needs in addition to the written rules.
 #[derive(Clone, Copy)]
 pub struct KnownNames<'a> {
-    /// The tools.
+    /// All tools.
     pub tools: &'a [ToolSpec],
-    /// The rules that people kept.
+    /// The saved rules.
     pub saved: &'a [SavedRule],
-    /// Whether a pattern for commands stands for programs that do whatever their arguments say.
+    /// Returns true if a command pattern matches programs that run whatever their arguments say.
     pub is_wide: &'a dyn Fn(&str) -> bool,
 }
 
-/// One rule with who says it and of whom.
+/// One rule with its layer and the agent it applies to.
 #[derive(Clone, Copy)]
-struct Voice<'a> {
+struct ScopedRule<'a> {
     layer: &'a Layer,
     agent: Option<&'a str>,
     rule: &'a Rule,
 }
 
 impl Policy {
-    /// What is wrong with the rules, in the order they are written.
+    /// Returns the problems of all rules, in the order they are written.
     pub fn findings(&self, known: &KnownNames<'_>) -> Vec<Finding> {
-        let voices: Vec<Voice<'_>> = self.layers.iter().flat_map(voices_of).collect();
+        let rules: Vec<ScopedRule<'_>> = self.layers.iter().flat_map(scoped_rules).collect();
         let mut found = Vec::new();
-        for (place, voice) in voices.iter().enumerate() {
-            if voice.layer.kind != LayerKind::BuiltIn {
-                let earlier = voices.get(..place).unwrap_or_default();
-                found.extend(unknown_tool(voice.rule, known));
-                found.extend(idle(voice, &voices, earlier, known));
-                found.extend(too_wide(voice, known));
+        for (place, scoped) in rules.iter().enumerate() {
+            if scoped.layer.kind != LayerKind::BuiltIn {
+                let earlier = rules.get(..place).unwrap_or_default();
+                found.extend(unknown_tool(scoped.rule, known));
+                found.extend(inactive(scoped, &rules, earlier, known));
+                found.extend(too_wide(scoped, known));
             }
         }
         found.extend(self.profile_findings(known));
-        found.extend(known.saved.iter().flat_map(|saved| saved_findings(saved, &voices, known)));
+        found.extend(known.saved.iter().flat_map(|saved| saved_findings(saved, &rules, known)));
         found
     }
 
@@ -87,7 +87,8 @@ impl Policy {
             for (agent, name) in agents.filter_map(|it| Some((&it.agent, it.profile.as_deref()?))) {
                 if let Err(error) = self.profiles.get(name) {
                     let source = Source { file: layer.file.clone(), line: None };
-                    let message = format!("agent `{agent}` may do nothing: {}", error.message());
+                    let message =
+                        format!("agent `{agent}` cannot use any tool: {}", error.message());
                     found.push(finding(source, FindingKind::Unknown, message, error.next_step()));
                 }
             }
@@ -98,7 +99,7 @@ impl Policy {
             for glob in profile.globs() {
                 let bare = glob.strip_prefix('!').unwrap_or(glob);
                 if !names().any(|tool| pattern::wildcard(bare, tool)) {
-                    let message = format!("`{glob}` in profile `{name}` fits no tool");
+                    let message = format!("`{glob}` in profile `{name}` matches no tool");
                     let hint = or_see_tools(did_you_mean(&nearest(bare, names())));
                     found.push(finding(
                         profile.source.clone(),
@@ -113,13 +114,13 @@ impl Policy {
     }
 }
 
-fn voices_of(layer: &Layer) -> Vec<Voice<'_>> {
-    let voice = |agent, rule| Voice { layer, agent, rule };
-    let own = layer.rules.iter().map(|rule| voice(None, rule));
+fn scoped_rules(layer: &Layer) -> Vec<ScopedRule<'_>> {
+    let scoped = |agent, rule| ScopedRule { layer, agent, rule };
+    let own = layer.rules.iter().map(|rule| scoped(None, rule));
     let of_agents = layer
         .agents
         .iter()
-        .flat_map(|agent| agent.rules.iter().map(|rule| voice(Some(agent.agent.as_str()), rule)));
+        .flat_map(|agent| agent.rules.iter().map(|rule| scoped(Some(agent.agent.as_str()), rule)));
     own.chain(of_agents).collect()
 }
 
@@ -128,64 +129,69 @@ fn finding(source: Source, kind: FindingKind, message: String, hint: &str) -> Fi
 }
 
 fn or_see_tools(near: String) -> String {
-    if near.is_empty() { "`haft tools` lists the tools there are".to_owned() } else { near }
+    if near.is_empty() { "`haft tools` lists all tools".to_owned() } else { near }
 }
 
 fn unknown_tool(rule: &Rule, known: &KnownNames<'_>) -> Option<Finding> {
-    let near = rule.fits_no_tool(known.tools.iter().map(|tool| &*tool.name))?;
-    let message = format!("{} `{}` fits no tool", rule.action, rule.text);
+    let near = rule.similar_tool_names(known.tools.iter().map(|tool| &*tool.name))?;
+    let message = format!("{} `{}` matches no tool", rule.action, rule.text);
     Some(finding(rule.source.clone(), FindingKind::Unknown, message, &or_see_tools(near)))
 }
 
-/// A rule that can never speak, and what silences it.
-fn idle(
-    voice: &Voice<'_>,
-    voices: &[Voice<'_>],
-    earlier: &[Voice<'_>],
+/// Finds out whether a rule never applies, and why.
+fn inactive(
+    scoped: &ScopedRule<'_>,
+    rules: &[ScopedRule<'_>],
+    earlier: &[ScopedRule<'_>],
     known: &KnownNames<'_>,
 ) -> Option<Finding> {
-    let Voice { layer, agent, rule } = *voice;
+    let ScopedRule { layer, agent, rule } = *scoped;
     let (message, hint) = if !layer.is_active(rule) {
-        let message = "is not in force: a project may only narrow until you trust it".to_owned();
-        (message, "add its folder to `trust` in your own config, or take the rule out".to_owned())
-    } else if let Some(other) = silencer(rule, agent, voices, known) {
-        (format!("never speaks: {other} goes before it"), "take out one of the two".to_owned())
+        let message = "has no effect: a project may only restrict until you trust it".to_owned();
+        (message, "add its folder to `trust` in your own config, or remove the rule".to_owned())
+    } else if let Some(other) = overriding_rule(rule, agent, rules, known) {
+        (format!("never applies: {other} takes precedence"), "remove one of the two".to_owned())
     } else {
-        let same = |it: &&Voice<'_>| {
-            let is_heard = it.layer.is_active(it.rule) && (it.agent.is_none() || it.agent == agent);
-            is_heard && it.rule.action == rule.action && it.rule.text == rule.text
+        let same = |it: &&ScopedRule<'_>| {
+            let is_active =
+                it.layer.is_active(it.rule) && (it.agent.is_none() || it.agent == agent);
+            is_active && it.rule.action == rule.action && it.rule.text == rule.text
         };
-        let twin = earlier.iter().find(same)?;
-        (format!("says again what {} says", twin.rule.source), "take out one of the two".to_owned())
+        let duplicate = earlier.iter().find(same)?;
+        (
+            format!("repeats the rule at {}", duplicate.rule.source),
+            "remove one of the two".to_owned(),
+        )
     };
     let message = format!("{} `{}` {message}", rule.action, rule.text);
     Some(finding(rule.source.clone(), FindingKind::Idle, message, &hint))
 }
 
-/// The stricter rule that speaks wherever this one would.
-fn silencer<'a>(
+/// The stricter rule that applies wherever this one would.
+fn overriding_rule<'a>(
     rule: &Rule,
     agent: Option<&str>,
-    voices: &[Voice<'a>],
+    rules: &[ScopedRule<'a>],
     known: &KnownNames<'_>,
 ) -> Option<&'a Rule> {
-    let stricter = voices.iter().filter(|other| other.rule.action > rule.action);
-    let mut heard = stricter.filter(|other| other.agent.is_none() || other.agent == agent);
-    heard.find(|other| covers(other.rule, rule, known.tools)).map(|other| other.rule)
+    let stricter = rules.iter().filter(|other| other.rule.action > rule.action);
+    let mut active = stricter.filter(|other| other.agent.is_none() || other.agent == agent);
+    active.find(|other| covers(other.rule, rule, known.tools)).map(|other| other.rule)
 }
 
-fn too_wide(voice: &Voice<'_>, known: &KnownNames<'_>) -> Option<Finding> {
-    let rule = voice.rule;
-    let is_heard = rule.action == Action::Allow && voice.layer.is_active(rule);
-    let (what, hint) = width(rule, known.is_wide).filter(|_| is_heard)?;
+fn too_wide(scoped: &ScopedRule<'_>, known: &KnownNames<'_>) -> Option<Finding> {
+    let rule = scoped.rule;
+    let is_active = rule.action == Action::Allow && scoped.layer.is_active(rule);
+    let (what, hint) = excess(rule, known.is_wide).filter(|_| is_active)?;
     let message = format!("allow `{}` is very wide: {what}", rule.text);
     Some(finding(rule.source.clone(), FindingKind::Wide, message, hint))
 }
 
-/// What a rule lets through that its author may not think of, and what to write instead.
-fn width(rule: &Rule, is_wide: &dyn Fn(&str) -> bool) -> Option<(&'static str, &'static str)> {
+/// A description of what a rule allows beyond its likely intent, with a hint on what to write
+/// instead.
+fn excess(rule: &Rule, is_wide: &dyn Fn(&str) -> bool) -> Option<(&'static str, &'static str)> {
     const COMMANDS: (&str, &str) = (
-        "every command runs unasked, what deletes and what cannot be read too",
+        "every command runs without approval, even one that deletes or cannot be parsed",
         "name the commands, as in `bash(cargo test *)`",
     );
     let runs = rule.name == "bash" || pattern::wildcard(&rule.name, "bash");
@@ -202,23 +208,28 @@ fn width(rule: &Rule, is_wide: &dyn Fn(&str) -> bool) -> Option<(&'static str, &
             "name folders, as in `write(src/**)`",
         )),
         "secret" if secret_parts(argument).1.is_none() => Some((
-            "whatever command or host is given it may send it anywhere",
-            "name the command or the host, as in `secret(GH_TOKEN: gh pr list)` or `secret(GH_TOKEN: api.github.com)`",
+            "any command or host may receive it",
+            "name the command or the host, as in `secret(GH_TOKEN: gh pr list)` or \
+             `secret(GH_TOKEN: api.github.com)`",
         )),
         "web_fetch" if is_all => {
-            Some(("every host may be talked to", "name hosts, as in `web_fetch(docs.rs)`"))
+            Some(("every host may be contacted", "name hosts, as in `web_fetch(docs.rs)`"))
         }
         _ => None,
     }
 }
 
-/// Whether a path glob is the whole disk.
+/// Returns true if a path glob matches the whole disk.
 fn is_root(glob: &str) -> bool {
     glob.starts_with('/') && glob.chars().all(|c| matches!(c, '/' | '*'))
 }
 
-fn saved_findings(saved: &SavedRule, voices: &[Voice<'_>], known: &KnownNames<'_>) -> Vec<Finding> {
-    let hint = format!("`haft policy revoke {}` takes it back", saved.id);
+fn saved_findings(
+    saved: &SavedRule,
+    rules: &[ScopedRule<'_>],
+    known: &KnownNames<'_>,
+) -> Vec<Finding> {
+    let hint = format!("revoke it with `haft policy revoke {}`", saved.id);
     let source = Source::named(&format!("saved {}", saved.id));
     let rule = match saved.parsed() {
         Ok(rule) => rule,
@@ -228,24 +239,25 @@ fn saved_findings(saved: &SavedRule, voices: &[Voice<'_>], known: &KnownNames<'_
         }
     };
     let text = format!("allow `{}`", saved.rule);
-    let over = silencer(&rule, None, voices, known)
-        .map(|other| (FindingKind::Idle, format!("{text} never speaks: {other} goes before it")));
-    let wide = width(&rule, known.is_wide)
+    let over = overriding_rule(&rule, None, rules, known).map(|other| {
+        (FindingKind::Idle, format!("{text} never applies: {other} takes precedence"))
+    });
+    let wide = excess(&rule, known.is_wide)
         .map(|(what, _)| (FindingKind::Wide, format!("{text} is very wide: {what}")));
     let both = over.into_iter().chain(wide);
     both.map(|(kind, message)| finding(source.clone(), kind, message, &hint)).collect()
 }
 
-/// Whether `outer` certainly speaks wherever `inner` does.
+/// Returns true if `outer` certainly applies wherever `inner` does.
 fn covers(outer: &Rule, inner: &Rule, tools: &[ToolSpec]) -> bool {
     match (&outer.argument, &inner.argument) {
         (None, None) => pattern::wildcard(&outer.name, &inner.name),
         (None, Some(_)) => {
-            let mut speaks_for = tools.iter().filter(|tool| may_speak_for(inner, tool)).peekable();
-            speaks_for.peek().is_some()
-                && speaks_for.all(|tool| pattern::wildcard(&outer.name, &tool.name))
+            let mut affected = tools.iter().filter(|tool| may_apply_to(inner, tool)).peekable();
+            affected.peek().is_some()
+                && affected.all(|tool| pattern::wildcard(&outer.name, &tool.name))
         }
-        // A call may touch nothing that an argument could fit.
+        // A call may touch nothing that the argument could match.
         (Some(_), None) => false,
         (Some(wide), Some(narrow)) => {
             let is_verb = VERBS.contains(&inner.name.as_str());
@@ -257,11 +269,11 @@ fn covers(outer: &Rule, inner: &Rule, tools: &[ToolSpec]) -> bool {
     }
 }
 
-/// Whether a rule with an argument may speak of an access of this tool.
-fn may_speak_for(rule: &Rule, tool: &ToolSpec) -> bool {
+/// Returns true if a rule with an argument may apply to an access of this tool.
+fn may_apply_to(rule: &Rule, tool: &ToolSpec) -> bool {
     let needs = |power| tool.needs_power(power);
     let by_verb = match rule.name.as_str() {
-        // What a command line names is judged as files and addresses, too.
+        // Files and addresses in a command line are judged too.
         "read" => needs(Power::ReadFiles) || needs(Power::Shell),
         "write" => needs(Power::WriteFiles) || needs(Power::Shell),
         "bash" => needs(Power::Shell),
@@ -290,7 +302,8 @@ fn argument_covers(name: &str, wide: &str, narrow: &str) -> bool {
     }
 }
 
-/// A glob read as a path fits another glob where each of its stars falls on a star.
+/// Returns true if a glob, taken as a path, matches another glob, so that each of its stars falls
+/// on a star.
 fn path_covers(wide: &str, narrow: &str) -> bool {
     let is_plain = |glob: &str| !glob.contains(['?', '[', ']', '{', '}', '\\', '!']);
     let below = narrow.strip_suffix("/**").unwrap_or(narrow);

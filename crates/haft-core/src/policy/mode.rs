@@ -1,4 +1,4 @@
-//! The mode decides where no rule speaks: one word for how much runs unasked.
+//! Modes: how much runs without approval where no rule applies.
 
 use std::{fmt, str::FromStr};
 
@@ -10,25 +10,25 @@ use crate::{
     access::{CommandRisk, is_inside},
 };
 
-/// How much runs without asking. Ordered from strict to free.
+/// How much runs without approval. Ordered from strict to permissive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Everything is asked for.
+    /// Every call needs approval.
     None,
-    /// Looking runs.
+    /// Read-only calls run.
     Safe,
-    /// Changes inside the workspace, and commands in a working sandbox, run too.
+    /// Changes inside the workspace and commands in a working sandbox run too.
     Contained,
-    /// Everything runs that no rule forbids. Must be asked for by name.
+    /// Everything runs that no rule forbids. Must be chosen explicitly.
     All,
 }
 
 impl Mode {
-    /// Every mode, from strict to free.
+    /// Every mode, from strict to permissive.
     pub const ALL: &[Self] = &[Self::None, Self::Safe, Self::Contained, Self::All];
 
-    /// The word in configuration files and on the command line.
+    /// The name in configuration files and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -38,61 +38,62 @@ impl Mode {
         }
     }
 
-    /// What runs unasked, in a few words.
+    /// A short description of what runs without approval.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::None => "nothing: everything is asked for",
-            Self::Safe => "looking",
-            Self::Contained => "looking, changes inside the workspace, commands in a sandbox",
+            Self::None => "nothing: every call needs approval",
+            Self::Safe => "read-only calls",
+            Self::Contained => "read-only calls, changes inside the workspace, sandboxed commands",
             Self::All => "everything that no rule forbids",
         }
     }
 
-    /// What this mode says to one access of a tool or a command.
-    pub(crate) fn verdict(
+    /// The action for one access of a tool or a command.
+    pub(crate) fn action_for(
         self,
         access: &Access,
         effect: Effect,
         sandbox: &SandboxCheck,
         by: Actor,
     ) -> Action {
-        // Who is given a secret may send it anywhere, so that no mode says yes to it; a rule that names it does.
-        // Where a person has said which hosts it is for, it reaches no other.
+        // A command that receives a secret may send it anywhere, so no mode allows it; only a rule
+        // that names the secret does. A secret that is bound to hosts reaches no other host.
         let is_free =
             matches!(access, Access::Secret { .. } | Access::SendSecret { is_bound: false, .. });
         if is_free || is_closed(access) {
             return Action::Ask;
         }
-        // The others say the same with and without one, so that it need not be tried.
-        let reach = reach_of(access, by, || self == Self::Contained && sandbox.works());
-        // However harmless a command looks, nothing would hold what was read wrongly.
+        // Only mode `contained` depends on the sandbox; the others need not check it.
+        let scope = scope_of(access, by, || self == Self::Contained && sandbox.works());
+        // Without a sandbox nothing limits a command that was parsed wrongly, however harmless it
+        // seems.
         let is_command = matches!(access, Access::Command(_));
-        let is_bare =
+        let is_unprotected =
             is_command && matches!(self, Self::Safe | Self::Contained) && sandbox.is_missing();
-        let is_held = self == Self::Safe && reads_repository(access) && sandbox.works();
-        let reach = match (is_bare, is_held) {
+        let is_sandboxed = self == Self::Safe && reads_repository(access) && sandbox.works();
+        let scope = match (is_unprotected, is_sandboxed) {
             (true, _) => AccessScope::Beyond,
-            (false, true) => AccessScope::Look,
-            (false, false) => reach,
+            (false, true) => AccessScope::Read,
+            (false, false) => scope,
         };
-        // What cannot be brought back is never the mode's to wave through, however near it is.
-        let reach = if effect == Effect::Destructive { AccessScope::Beyond } else { reach };
-        self.allows(reach)
+        // No mode but `all` allows a destructive call, even inside the workspace.
+        let scope = if effect == Effect::Destructive { AccessScope::Beyond } else { scope };
+        self.allows(scope)
     }
 
-    /// What this mode says to a call that touches nothing outside itself.
-    pub(crate) fn verdict_on_nothing(self, effect: Effect) -> Action {
-        let reach = match effect {
-            Effect::Read => AccessScope::Look,
+    /// The action for a call without accesses.
+    pub(crate) fn action_without_access(self, effect: Effect) -> Action {
+        let scope = match effect {
+            Effect::Read => AccessScope::Read,
             Effect::Write => AccessScope::Change,
             Effect::Execute | Effect::Destructive => AccessScope::Beyond,
         };
-        self.allows(reach)
+        self.allows(scope)
     }
 
-    fn allows(self, reach: AccessScope) -> Action {
-        let least = match reach {
-            AccessScope::Look => Self::Safe,
+    fn allows(self, scope: AccessScope) -> Action {
+        let least = match scope {
+            AccessScope::Read => Self::Safe,
             AccessScope::Change => Self::Contained,
             AccessScope::Beyond => Self::All,
         };
@@ -115,45 +116,45 @@ impl FromStr for Mode {
     }
 }
 
-/// Whether a command may open files that rules or secrets close.
+/// Returns true if a command may open files that rules or secret paths close.
 fn is_closed(access: &Access) -> bool {
     matches!(access, Access::Command(command) if matches!(command.risk, CommandRisk::Closed(_)))
 }
 
-/// Whether a command may run programs that a repository names.
+/// Returns true if a command may run programs that a repository names.
 fn reads_repository(access: &Access) -> bool {
     matches!(access, Access::Command(command) if command.risk == CommandRisk::Repository)
 }
 
 /// How far an access reaches, as the modes see it.
 enum AccessScope {
-    /// Reads what haft keeps or what lies in the workspace.
-    Look,
-    /// Changes what the journal or the sandbox can hold.
+    /// Reads haft's own records or files in the workspace.
+    Read,
+    /// Changes something that the journal or the sandbox contains.
     Change,
-    /// Leaves the workspace, the machine, or what can be undone.
+    /// Leaves the workspace or the machine, or cannot be undone.
     Beyond,
 }
 
-/// Who opens what an access names.
+/// The actor that opens the named accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Actor {
-    /// A tool of ours.
+    /// A built-in tool.
     Tool,
-    /// A command: where it runs in a sandbox, that holds it.
+    /// A command. If it runs in a sandbox, the sandbox limits it.
     Command,
 }
 
-fn reach_of(access: &Access, by: Actor, sandbox_works: impl Fn() -> bool) -> AccessScope {
+fn scope_of(access: &Access, by: Actor, sandbox_works: impl Fn() -> bool) -> AccessScope {
     match access {
-        Access::Many { path, is_write: false, .. } if is_inside(path) => AccessScope::Look,
+        Access::Many { path, is_write: false, .. } if is_inside(path) => AccessScope::Read,
         Access::Many { path, is_write: true, .. } if is_inside(path) => AccessScope::Change,
         Access::Many { .. } if by == Actor::Command && sandbox_works() => AccessScope::Change,
         Access::Many { .. } => AccessScope::Beyond,
-        Access::SendSecret { is_bound: true, .. } => AccessScope::Look,
-        Access::Read(path) if is_inside(path) => AccessScope::Look,
+        Access::SendSecret { is_bound: true, .. } => AccessScope::Read,
+        Access::Read(path) if is_inside(path) => AccessScope::Read,
         Access::Write(path) if is_inside(path) => AccessScope::Change,
-        Access::Command(command) if command.risk == CommandRisk::ReadOnly => AccessScope::Look,
+        Access::Command(command) if command.risk == CommandRisk::ReadOnly => AccessScope::Read,
         Access::Command(command)
             if matches!(command.risk, CommandRisk::NeedsApproval(_) | CommandRisk::Unclear(_)) =>
         {
@@ -168,12 +169,13 @@ fn reach_of(access: &Access, by: Actor, sandbox_works: impl Fn() -> bool) -> Acc
         Access::Read(_) | Access::Write(_) | Access::Fetch(_) => AccessScope::Beyond,
         Access::Run(_) | Access::Command(_) => AccessScope::Beyond,
         Access::Secret { .. } | Access::SendSecret { .. } => AccessScope::Beyond,
-        // What the commands may do is judged by them, and what they name by its path.
-        Access::Any(Power::WriteFiles) if by == Actor::Command => AccessScope::Look,
+        // The commands of the call are judged by their risk, and the files they name by path.
+        Access::Any(Power::WriteFiles) if by == Actor::Command => AccessScope::Read,
         Access::Any(power) => match power {
-            // The calls that `Tools` leads to pass the gate themselves; the file powers are held to the workspace.
+            // Calls made through `Tools` pass the gate themselves; the file powers are limited to
+            // the workspace.
             Power::Free | Power::Tools | Power::ReadFiles | Power::ReadStore | Power::Lsp => {
-                AccessScope::Look
+                AccessScope::Read
             }
             Power::WriteFiles | Power::WriteStore | Power::Model => AccessScope::Change,
             Power::Shell | Power::Net | Power::Mcp | Power::Host => AccessScope::Beyond,
@@ -186,10 +188,10 @@ mod tests {
     use super::*;
     use crate::ParsedCommand;
 
-    /// The least mode in which an access runs unasked.
+    /// The strictest mode in which an access runs without approval.
     fn least(access: Access) -> Mode {
         let runs = |mode: &&Mode| {
-            mode.verdict(&access, Effect::Read, &SandboxCheck::default(), Actor::Tool)
+            mode.action_for(&access, Effect::Read, &SandboxCheck::default(), Actor::Tool)
                 == Action::Allow
         };
         *Mode::ALL.iter().find(runs).expect("`all` allows everything")
@@ -213,13 +215,19 @@ mod tests {
         let run = Access::Run("ls".into());
         let works = SandboxCheck::new(|| true);
         assert_eq!(
-            Mode::Contained.verdict(&run, Effect::Execute, &works, Actor::Tool),
+            Mode::Contained.action_for(&run, Effect::Execute, &works, Actor::Tool),
             Action::Allow
         );
-        // Where it makes no difference it is not even tried.
+        // Where it makes no difference the sandbox is not even checked.
         let untried = SandboxCheck::new(|| panic!("tried"));
-        assert_eq!(Mode::Safe.verdict(&run, Effect::Execute, &untried, Actor::Tool), Action::Ask);
-        assert_eq!(Mode::All.verdict(&run, Effect::Execute, &untried, Actor::Tool), Action::Allow);
+        assert_eq!(
+            Mode::Safe.action_for(&run, Effect::Execute, &untried, Actor::Tool),
+            Action::Ask
+        );
+        assert_eq!(
+            Mode::All.action_for(&run, Effect::Execute, &untried, Actor::Tool),
+            Action::Allow
+        );
     }
 
     #[test]
@@ -228,11 +236,11 @@ mod tests {
         let works = SandboxCheck::new(|| true);
         for mode in Mode::ALL {
             for by in [Actor::Tool, Actor::Command] {
-                assert_eq!(mode.verdict(&secret, Effect::Execute, &works, by), Action::Ask);
+                assert_eq!(mode.action_for(&secret, Effect::Execute, &works, by), Action::Ask);
                 let sent = |is_bound| {
                     let (name, host) = ("KEY".to_owned(), "a.test".to_owned());
                     let access = Access::SendSecret { name, host, is_bound };
-                    mode.verdict(&access, Effect::Write, &works, by)
+                    mode.action_for(&access, Effect::Write, &works, by)
                 };
                 assert_eq!(sent(false), Action::Ask, "{mode}");
                 let bound = if *mode == Mode::None { Action::Ask } else { Action::Allow };
@@ -242,23 +250,23 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_undone_is_asked_for_below_all() {
+    fn destructive_calls_need_approval_below_mode_all() {
         let write = Access::Write("src".into());
         let works = SandboxCheck::new(|| true);
         assert_eq!(
-            Mode::Contained.verdict(&write, Effect::Destructive, &works, Actor::Tool),
+            Mode::Contained.action_for(&write, Effect::Destructive, &works, Actor::Tool),
             Action::Ask
         );
         assert_eq!(
-            Mode::All.verdict(&write, Effect::Destructive, &works, Actor::Tool),
+            Mode::All.action_for(&write, Effect::Destructive, &works, Actor::Tool),
             Action::Allow
         );
     }
 
     #[test]
-    fn none_asks_for_everything() {
-        assert_eq!(Mode::None.verdict_on_nothing(Effect::Read), Action::Ask);
-        assert_eq!(Mode::Safe.verdict_on_nothing(Effect::Read), Action::Allow);
+    fn mode_none_asks_for_every_call() {
+        assert_eq!(Mode::None.action_without_access(Effect::Read), Action::Ask);
+        assert_eq!(Mode::Safe.action_without_access(Effect::Read), Action::Allow);
     }
 
     #[test]
@@ -276,7 +284,7 @@ mod tests {
         let (works, is_not) = (SandboxCheck::new(|| true), SandboxCheck::default());
         let least = |access: &Access, sandbox: &SandboxCheck| {
             let runs = |mode: &&Mode| {
-                mode.verdict(access, Effect::Execute, sandbox, Actor::Command) == Action::Allow
+                mode.action_for(access, Effect::Execute, sandbox, Actor::Command) == Action::Allow
             };
             *Mode::ALL.iter().find(runs).expect("`all` allows everything")
         };
@@ -294,18 +302,21 @@ mod tests {
             assert_eq!(least(&access, &works), in_sandbox, "{access}");
             assert_eq!(least(&access, &is_not), without, "{access}");
         }
-        // Whoever switches it off relies on how commands are read.
+        // A user who switches the sandbox off relies on how commands are parsed.
         let off = SandboxCheck::switched_off();
         assert_eq!(least(&command(CommandRisk::ReadOnly), &off), Mode::Safe);
         assert_eq!(least(&command(CommandRisk::Other), &off), Mode::All);
-        // What a repository makes run is harmless in a sandbox only.
+        // A program that a repository names is harmless only in a sandbox.
         let repository = command(CommandRisk::Repository);
         assert_eq!(least(&repository, &works), Mode::Safe);
         assert_eq!(least(&repository, &off), Mode::All);
-        // What may open closed files is asked about in every mode.
+        // A command that may open closed files needs approval in every mode.
         let closed = command(CommandRisk::Closed("why".to_owned()));
         for mode in Mode::ALL {
-            assert_eq!(mode.verdict(&closed, Effect::Execute, &works, Actor::Command), Action::Ask);
+            assert_eq!(
+                mode.action_for(&closed, Effect::Execute, &works, Actor::Command),
+                Action::Ask
+            );
         }
     }
 }

@@ -1,10 +1,11 @@
-//! How rule texts match: names and hosts and commands by `*`, paths by globs.
+//! Matching of rule texts: names, hosts and commands with `*`, paths with globs.
 
 use std::path::Path;
 
 use crate::access::host_of;
 
-/// `*` stands for any run of characters, everything else for itself. Linear in practice: one backtrack point.
+/// Matches with `*` for any run of characters and every other character for itself. Linear in
+/// practice: one backtrack point.
 pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
@@ -27,7 +28,7 @@ pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// A path glob; a pattern that names a directory also stands for everything below it.
+/// Matches a path glob. A pattern that names a directory also matches everything below it.
 pub(crate) fn path(pattern: &str, path: &Path) -> bool {
     let path = path.to_string_lossy();
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern).trim_end_matches('/');
@@ -36,20 +37,21 @@ pub(crate) fn path(pattern: &str, path: &Path) -> bool {
         || fast_glob::glob_match(format!("{directory}/**"), path.as_bytes())
 }
 
-/// A host; `*.docs.rs` stands for every host below `docs.rs`, not for `docs.rs` itself.
+/// Matches a host. `*.docs.rs` matches every host below `docs.rs`, not `docs.rs` itself.
 pub(crate) fn host(pattern: &str, target: &str) -> bool {
     wildcard(&pattern.to_ascii_lowercase(), &host_of(target))
 }
 
-/// A command as text. `git status *` also stands for the bare `git status`.
+/// Matches a command as text. `git status *` also matches the bare `git status`.
 pub(crate) fn command(pattern: &str, command: &str) -> bool {
     let command = command.trim();
     wildcard(pattern, command)
         || pattern.strip_suffix(" *").is_some_and(|bare| wildcard(bare, command))
 }
 
-/// Whether a shell would do more with this text than run one program with these words. Such text is never allowed by
-/// a wildcard, only by a rule that spells it out: `git status *` must not let `git status; rm -rf ~` through.
+/// Returns true if a shell would do more with this text than run one program with these words. No
+/// wildcard allows such a text, only a rule with exactly the same text: `git status *` must not
+/// allow `git status; rm -rf ~`.
 pub(crate) fn is_more_than_words(command: &str) -> bool {
     command.contains(|c: char| {
         matches!(c, ';' | '&' | '|' | '<' | '>' | '$' | '`' | '(' | ')' | '{' | '}' | '\\')

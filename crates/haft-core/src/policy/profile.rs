@@ -1,5 +1,5 @@
-//! Profiles: named sets of tools. They decide what an agent is shown and, since seeing is not being allowed, what
-//! the gate lets it call.
+//! Profiles: named sets of tools. A profile decides which tools an agent sees. The gate refuses
+//! calls to other tools, because hiding a tool does not prevent a call.
 
 use indexmap::IndexMap;
 
@@ -9,26 +9,26 @@ use crate::{
     nearest::{did_you_mean, nearest},
 };
 
-/// A set of tools by name: globs, and `!globs` that take away.
+/// A set of tools by name: globs that add, and `!globs` that remove.
 #[derive(Clone, Debug)]
 pub struct Profile {
     tools: Vec<String>,
-    /// Where it is defined.
+    /// The place where it is defined.
     pub source: Source,
 }
 
 impl Profile {
-    /// A profile from globs; those that begin with `!` take away.
+    /// Creates a profile from globs; those that begin with `!` remove tools.
     pub fn new(tools: impl IntoIterator<Item = impl Into<String>>, source: Source) -> Self {
         Self { tools: tools.into_iter().map(Into::into).collect(), source }
     }
 
-    /// The globs, as they are written.
+    /// The globs as they are written.
     pub fn globs(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(String::as_str)
     }
 
-    /// Whether the profile has this tool.
+    /// Returns true if the profile contains this tool.
     pub fn includes(&self, tool: &str) -> bool {
         let is_taken = |glob: &String| {
             glob.strip_prefix('!').is_some_and(|glob| pattern::wildcard(glob, tool))
@@ -43,7 +43,7 @@ impl Profile {
 pub struct Profiles(IndexMap<String, Profile>);
 
 impl Default for Profiles {
-    /// The built-in profiles, without tools: [`Profiles::place`] puts in those that name them.
+    /// The built-in profiles without tools. [`Profiles::add`] adds the tools that name them.
     fn default() -> Self {
         let built_in = |globs: &[&str]| Profile::new(globs.iter().copied(), built_in());
         Self(IndexMap::from([
@@ -66,7 +66,8 @@ impl Profiles {
         self.0.insert(name.into(), profile);
     }
 
-    /// Puts a tool into the built-in profiles that it names. A profile of the same name in a file stays as it is written.
+    /// Adds a tool to the built-in profiles that it names. A profile of the same name from a file
+    /// is left as it is written.
     pub fn add(&mut self, tool: &str, profiles: &[&str]) {
         for name in profiles {
             let profile = self.0.get_mut(*name).filter(|profile| profile.source == built_in());
@@ -76,10 +77,10 @@ impl Profiles {
         }
     }
 
-    /// The profile of this name.
+    /// Returns the profile of this name.
     ///
     /// # Errors
-    /// An unknown name is an error, never "everything".
+    /// Fails for an unknown name, which never means "all tools".
     pub fn get(&self, name: &str) -> Result<&Profile, ToolError> {
         self.0.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.names().collect();
@@ -89,11 +90,11 @@ impl Profiles {
             } else {
                 near
             };
-            ToolError::input(format!("there is no profile `{name}`")).hint(hint)
+            ToolError::input(format!("unknown profile `{name}`")).hint(hint)
         })
     }
 
-    /// The names, built-in ones first.
+    /// The names of all profiles, built-in ones first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn an_unknown_profile_is_an_error() {
         let error = Profiles::default().get("reviewr").expect_err("unknown");
-        assert_eq!(error.message(), "there is no profile `reviewr`");
+        assert_eq!(error.message(), "unknown profile `reviewr`");
         assert_eq!(error.next_step(), "did you mean `reviewer`?");
     }
 }

@@ -1,17 +1,18 @@
-//! What rules would have made of earlier calls: the ledger's entries, judged again. Pure; nothing is run or asked.
+//! Replays recorded calls against other rules. Pure: nothing is run or asked.
 
 use super::{Action, Policy, PolicyQuery, Reason, Rule, Source};
 use crate::{Access, LedgerEntry, PromptsAvoided};
 
 impl Policy {
-    /// What becomes of a recorded call now, with these saved rules. None for a call that rules did not decide: it did not
-    /// get as far as policy, or its tool was outside a profile, which the record does not name.
+    /// The decision about a recorded call under this policy and these saved rules. `None` for a
+    /// call that rules did not decide: it did not reach the policy stage, or its tool was outside a
+    /// profile, which the record does not name.
     pub fn replay(&self, entry: &LedgerEntry, saved: &[Rule]) -> Option<Action> {
         let decision = entry.decision.as_ref()?;
         if matches!(decision.reason, Reason::Profile { .. }) {
             return None;
         }
-        let question = PolicyQuery {
+        let query = PolicyQuery {
             tool: &entry.tool,
             effect: entry.effect,
             accesses: &entry.accesses,
@@ -19,11 +20,11 @@ impl Policy {
             profile: None,
             saved,
         };
-        Some(self.decide(&question).action)
+        Some(self.decide(&query).action)
     }
 
-    /// For each set of rules what it would have spared people, as far as there is time to look.
-    pub(crate) fn pasts(
+    /// Counts for each set of rules the prompts it would have avoided, within the time limit.
+    pub(crate) fn prompts_avoided(
         &self,
         sets: &[Vec<String>],
         newest: &[LedgerEntry],
@@ -36,35 +37,35 @@ impl Policy {
                 .collect()
         };
         let sets: Vec<Vec<Rule>> = sets.iter().map(rules).collect();
-        let mut spared = vec![0; sets.len()];
+        let mut avoided = vec![0; sets.len()];
         let mut asked = 0;
-        for entry in newest.iter().filter(|entry| was_asked(entry)) {
+        for entry in newest.iter().filter(|entry| needed_approval(entry)) {
             if !is_in_time() {
                 break;
             }
             asked += 1;
-            for (set, spared) in sets.iter().zip(&mut spared) {
-                *spared += usize::from(self.would_spare(set, entry));
+            for (set, avoided) in sets.iter().zip(&mut avoided) {
+                *avoided += usize::from(self.would_avoid_prompt(set, entry));
             }
         }
-        let past = |spared| (asked > 0).then_some(PromptsAvoided { spared, asked });
-        spared.into_iter().map(past).collect()
+        let past = |avoided| (asked > 0).then_some(PromptsAvoided { spared: avoided, asked });
+        avoided.into_iter().map(past).collect()
     }
 
-    /// Whether a rule speaks of a call, or of something that it touches.
+    /// Returns true if a rule matches the call or one of its accesses.
     pub fn rule_applies(&self, rule: &Rule, tool: &str, accesses: &[Access]) -> bool {
         let mut accesses = accesses.iter();
         rule.names_tool(tool) || accesses.any(|access| rule.touches(tool, access, &self.roots))
     }
 
-    fn would_spare(&self, rules: &[Rule], entry: &LedgerEntry) -> bool {
-        // Most rules say nothing to most calls, and this is much quicker than a decision.
+    fn would_avoid_prompt(&self, rules: &[Rule], entry: &LedgerEntry) -> bool {
+        // Most rules match no part of most calls, and this check is much faster than a decision.
         let speaks = |rule: &Rule| self.rule_applies(rule, &entry.tool, &entry.accesses);
         rules.iter().any(speaks) && self.replay(entry, rules) == Some(Action::Allow)
     }
 }
 
-fn was_asked(entry: &LedgerEntry) -> bool {
+fn needed_approval(entry: &LedgerEntry) -> bool {
     entry.decision.as_ref().is_some_and(|decision| decision.action == Action::Ask)
 }
 
@@ -105,43 +106,53 @@ mod tests {
         ]
     }
 
-    fn pasts(policy: &Policy, sets: &[&[&str]], most: usize) -> Vec<Option<PromptsAvoided>> {
+    fn prompts_avoided(
+        policy: &Policy,
+        sets: &[&[&str]],
+        most: usize,
+    ) -> Vec<Option<PromptsAvoided>> {
         let sets: Vec<Vec<String>> =
             sets.iter().map(|set| set.iter().map(ToString::to_string).collect()).collect();
         let looked = std::cell::Cell::new(0);
-        policy.pasts(&sets, &history(), || {
+        policy.prompts_avoided(&sets, &history(), || {
             looked.set(looked.get() + 1);
             looked.get() <= most
         })
     }
 
     #[test]
-    fn a_set_of_rules_spares_what_it_allows_as_a_whole() {
+    fn a_set_of_rules_avoids_the_prompts_it_allows_as_a_whole() {
         let policy = Policy::default();
-        let past = |spared| Some(PromptsAvoided { spared, asked: 4 });
+        let past = |avoided| Some(PromptsAvoided { spared: avoided, asked: 4 });
         let sets: [&[&str]; 4] = [
             &["bash(git push *)"],
             &["bash(git push *)", "bash(make)"],
             &["hello"],
             &["web_fetch"],
         ];
-        assert_eq!(pasts(&policy, &sets, 9), [past(1), past(3), past(0), past(1)]);
+        assert_eq!(prompts_avoided(&policy, &sets, 9), [past(1), past(3), past(0), past(1)]);
     }
 
     #[test]
     fn no_more_is_looked_at_than_there_is_time_for() {
         let policy = Policy::default();
-        assert_eq!(pasts(&policy, &[&["bash"]], 2), [Some(PromptsAvoided { spared: 2, asked: 2 })]);
-        assert_eq!(pasts(&policy, &[&["bash"]], 0), [None], "nothing is known then");
+        assert_eq!(
+            prompts_avoided(&policy, &[&["bash"]], 2),
+            [Some(PromptsAvoided { spared: 2, asked: 2 })]
+        );
+        assert_eq!(prompts_avoided(&policy, &[&["bash"]], 0), [None], "nothing is known then");
     }
 
     #[test]
-    fn what_a_written_rule_asks_for_is_spared_by_nothing() {
+    fn a_saved_rule_avoids_no_prompt_of_a_written_rule() {
         let mut user = Layer::new(LayerKind::User, "f");
         let ask = Rule::parse(Action::Ask, "bash(git *)", Source::named("f")).expect("a rule");
         user.rules.push(ask);
         let policy = Policy::new([user]);
-        assert_eq!(pasts(&policy, &[&["bash"]], 9), [Some(PromptsAvoided { spared: 1, asked: 4 })]);
+        assert_eq!(
+            prompts_avoided(&policy, &[&["bash"]], 9),
+            [Some(PromptsAvoided { spared: 1, asked: 4 })]
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One line of policy: `read`, `web_*`, `write(src/**)`, `bash(git status *)`, `web_fetch(docs.rs)`,
+//! One policy rule: `read`, `web_*`, `write(src/**)`, `bash(git status *)`, `web_fetch(docs.rs)`,
 //! `secret(GH_TOKEN: gh pr list)`.
 
 use std::{
@@ -18,20 +18,20 @@ use crate::{
     vault::is_secret_name,
 };
 
-/// What policy says to a call. Ordered: of several voices the strictest counts.
+/// The decision about a call. Ordered: of several decisions the strictest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// It runs.
+    /// The call runs.
     Allow,
-    /// A person decides.
+    /// An approver decides.
     Ask,
-    /// It does not run.
+    /// The call does not run.
     Deny,
 }
 
 impl Action {
-    /// The word in configuration files.
+    /// The name in configuration files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -47,18 +47,18 @@ impl fmt::Display for Action {
     }
 }
 
-/// Where a rule is written.
+/// The place where a rule is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// The file, or a word like `built-in` or `saved`.
     pub file: Arc<str>,
-    /// The line, when it is a file.
+    /// The line in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
 }
 
 impl Source {
-    /// A source that is no file.
+    /// A source that is not a file.
     pub fn named(name: &str) -> Self {
         Self { file: name.into(), line: None }
     }
@@ -73,20 +73,21 @@ impl fmt::Display for Source {
     }
 }
 
-/// A parsed rule with its place.
+/// A parsed rule with its source.
 ///
-/// A bare name is a glob on tool names and stands for whole calls of those tools. With an argument it speaks of single
-/// accesses, and then `read`, `write`, `bash`, `web_fetch` and `secret` stand for the kind of access, whichever tool makes
-/// it: `deny = ["read(private/**)"]` binds `grep` and `bash` as well. Of secrets only `secret(NAME)`, for every command and
-/// host, `secret(NAME: COMMAND)` and `secret(NAME: HOST)` speak: no rule for commands or hosts gives one away.
+/// A bare name is a glob on tool names and matches whole calls of those tools. A rule with an
+/// argument matches single accesses; `read`, `write`, `bash`, `web_fetch` and `secret` then name
+/// the kind of access, whichever tool makes it: `deny = ["read(private/**)"]` binds `grep` and
+/// `bash` as well. Secrets are matched only by `secret(NAME)`, for every command and host,
+/// `secret(NAME: COMMAND)` and `secret(NAME: HOST)`: no rule for commands or hosts allows a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "WrittenRule")]
+#[serde(try_from = "RecordedRule")]
 pub struct Rule {
-    /// What it says.
+    /// The action of the rule.
     pub action: Action,
-    /// As it was written.
+    /// The text as written.
     pub text: String,
-    /// Where it was written.
+    /// The place where it is written.
     pub source: Source,
     #[serde(skip)]
     pub(super) name: String,
@@ -94,24 +95,24 @@ pub struct Rule {
     pub(super) argument: Option<String>,
 }
 
-/// A rule as records have it.
+/// A rule as stored in records.
 #[derive(Deserialize)]
-struct WrittenRule {
+struct RecordedRule {
     action: Action,
     text: String,
     source: Source,
 }
 
-impl TryFrom<WrittenRule> for Rule {
+impl TryFrom<RecordedRule> for Rule {
     type Error = RuleError;
 
-    fn try_from(written: WrittenRule) -> Result<Self, RuleError> {
-        // What was recorded is shown, even when such a rule is no longer taken.
+    fn try_from(written: RecordedRule) -> Result<Self, RuleError> {
+        // Recorded rules are shown even if they are no longer valid.
         Self::lenient(written.action, &written.text, written.source)
     }
 }
 
-/// Why a rule's text is no rule.
+/// An error in a rule's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a rule: {problem}")]
 pub struct RuleError {
@@ -120,19 +121,19 @@ pub struct RuleError {
 }
 
 impl Rule {
-    /// Reads a rule.
+    /// Parses a rule.
     ///
     /// # Errors
-    /// Says what is wrong with the text.
+    /// Describes what is wrong with the text.
     pub fn parse(action: Action, text: &str, source: Source) -> Result<Self, RuleError> {
         let rule = Self::lenient(action, text, source)?;
         let names_paths = matches!(rule.name.as_str(), "read" | "write");
         let leads_out = rule
             .argument
             .as_deref()
-            .is_some_and(|path| folded(path).split('/').any(|it| it == ".."));
+            .is_some_and(|path| normalized(path).split('/').any(|it| it == ".."));
         if names_paths && leads_out {
-            let problem = "a path with `..` never matches: write the whole path from `/` or `~/`";
+            let problem = "a path with `..` never matches: write the full path from `/` or `~/`";
             return Err(RuleError { text: text.to_owned(), problem: problem.to_owned() });
         }
         Ok(rule)
@@ -145,9 +146,9 @@ impl Rule {
             None if trimmed.ends_with(')') => return Err(fail("it has a `)` without a `(`")),
             None => (trimmed, None),
             Some((name, rest)) => {
-                let argument = rest.strip_suffix(')').ok_or_else(|| {
-                    fail("the argument must be closed by a `)` at the end, as in `write(src/**)`")
-                })?;
+                let argument = rest
+                    .strip_suffix(')')
+                    .ok_or_else(|| fail("the argument must end with `)`, as in `write(src/**)`"))?;
                 (name, Some(argument))
             }
         };
@@ -164,7 +165,7 @@ impl Rule {
                 && !is_secret_name(secret_parts(argument).0)
             {
                 return Err(fail(
-                    "what allows a secret has to name it, as in `secret(GH_TOKEN: gh pr list)`",
+                    "an allow rule for a secret must name it, as in `secret(GH_TOKEN: gh pr list)`",
                 ));
             }
         }
@@ -177,15 +178,15 @@ impl Rule {
         })
     }
 
-    /// Whether the rule speaks of every call of this tool.
+    /// Returns true if the rule matches every call of this tool.
     pub(crate) fn names_tool(&self, tool: &str) -> bool {
         self.argument.is_none() && pattern::wildcard(&self.name, tool)
     }
 
-    /// Whether the rule speaks of this access when this tool makes it.
+    /// Returns true if the rule matches this access when this tool makes it.
     pub(crate) fn touches(&self, tool: &str, access: &Access, roots: &WorkspaceRoots) -> bool {
         let Some(argument) = &self.argument else {
-            // Whoever allows a tool as a whole has not thought of secrets.
+            // A rule that allows a whole tool is not meant to allow secrets.
             let is_secret = matches!(access, Access::Secret { .. } | Access::SendSecret { .. });
             let is_more = self.action == Action::Allow && is_secret;
             return !is_more && pattern::wildcard(&self.name, tool);
@@ -200,7 +201,7 @@ impl Rule {
         is_named && self.argument_fits(argument, access, roots)
     }
 
-    /// Whether the rule could speak of some access of this kind when this tool makes it.
+    /// Returns true if the rule could match some access of this kind when this tool makes it.
     pub(crate) fn may_touch(&self, tool: &str, access: &Access) -> bool {
         pattern::wildcard(&self.name, tool) || verb(access) == Some(&self.name)
     }
@@ -212,7 +213,7 @@ impl Rule {
         match access {
             Access::Any(power) => argument == power.name(),
             Access::Read(path) | Access::Write(path) | Access::Many { path, .. } => {
-                path_fits(&folded(argument), path, roots)
+                path_fits(&normalized(argument), path, roots)
             }
             Access::Run(command) => self.command_fits(argument, command),
             Access::Command(command) => self.read_command_fits(argument, command),
@@ -228,7 +229,8 @@ impl Rule {
             && commands.is_none_or(|commands| self.command_fits(commands, command))
     }
 
-    /// Text is a poor witness of what a shell does, so a wildcard may forbid it but not allow it.
+    /// The text of a command does not show reliably what a shell does, so a wildcard may deny it
+    /// but not allow it.
     fn command_fits(&self, argument: &str, command: &str) -> bool {
         if self.action == Action::Allow && pattern::is_more_than_words(command) {
             return argument == command.trim();
@@ -236,7 +238,8 @@ impl Rule {
         pattern::command(argument, command)
     }
 
-    /// A piece that nobody could read begins like many a harmless command, so what allows it must be the whole text.
+    /// A piece that could not be parsed may begin like a harmless command, so only its full text
+    /// allows it.
     fn read_command_fits(&self, argument: &str, command: &ParsedCommand) -> bool {
         if self.action == Action::Allow && matches!(command.risk, CommandRisk::Closed(_)) {
             return false;
@@ -246,27 +249,30 @@ impl Rule {
                 && command.rule_texts.iter().any(|text| text == argument);
         }
         if self.action == Action::Allow {
-            return pattern::command(argument, &command.text) && is_seen(argument, command);
+            return pattern::command(argument, &command.text)
+                && covers_unknown_words(argument, command);
         }
         let mut spellings = std::iter::once(&command.text).chain(&command.spellings);
         spellings.any(|text| pattern::command(argument, text))
     }
 
-    /// Whether a rule that denies or asks could speak of a command with words that cannot be seen.
-    pub(crate) fn may_meet(&self, tool: &str, access: &Access) -> bool {
+    /// Returns true if a rule that denies or asks could match a command whose words are not all
+    /// known.
+    pub(crate) fn may_match(&self, tool: &str, access: &Access) -> bool {
         let (Access::Command(command), Some(argument)) = (access, &self.argument) else {
             return false;
         };
         let head = argument.split('*').next().unwrap_or_default();
-        let meets = |seen: &String| head.starts_with(seen.as_str()) || seen.starts_with(head);
+        let matches_prefix =
+            |seen: &String| head.starts_with(seen.as_str()) || seen.starts_with(head);
         self.action != Action::Allow
             && self.may_touch(tool, access)
-            && command.known_prefixes.iter().any(meets)
+            && command.known_prefixes.iter().any(matches_prefix)
     }
 
-    /// A warning when no known tool answers to the rule's name.
+    /// A warning if no known tool matches the rule's name.
     pub(crate) fn lint<'a>(&self, tools: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
-        let near = self.fits_no_tool(tools)?;
+        let near = self.similar_tool_names(tools)?;
         let near = if near.is_empty() { near } else { format!("; {near}") };
         Some(format!(
             "{}: the {} rule `{}` matches no tool{near}",
@@ -274,8 +280,8 @@ impl Rule {
         ))
     }
 
-    /// The names that may have been meant, when no known tool answers to the rule's.
-    pub(super) fn fits_no_tool<'a>(
+    /// A hint with similar tool names, if no known tool matches the rule's name.
+    pub(super) fn similar_tool_names<'a>(
         &self,
         tools: impl Iterator<Item = &'a str> + Clone,
     ) -> Option<String> {
@@ -291,9 +297,9 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Whether a rule that allows a command says everything about the words that cannot be seen: it ends with a `*` that
-/// begins before them, or it spells out the text that they are made of.
-fn is_seen(argument: &str, command: &ParsedCommand) -> bool {
+/// Returns true if a rule that allows a command covers all words that are not known: it ends with a
+/// `*` that begins before them, or it spells out the text that they come from.
+fn covers_unknown_words(argument: &str, command: &ParsedCommand) -> bool {
     let Some(seen) = command.known_prefixes.first() else { return true };
     let is_added = seen.trim_end() == command.text;
     match argument.split_once('*') {
@@ -323,7 +329,7 @@ fn sent_secret_fits(argument: &str, name: &str, host: &str) -> bool {
     pattern::wildcard(names, name) && hosts.is_none_or(|hosts| pattern::host(hosts, host))
 }
 
-/// The name, which may be a pattern, and the commands or hosts, where a rule speaks of some only.
+/// The name, which may be a pattern, and the commands or hosts that the rule is limited to.
 pub(super) fn secret_parts(argument: &str) -> (&str, Option<&str>) {
     match argument.split_once(':') {
         Some((name, commands)) => (name.trim(), Some(commands.trim())),
@@ -331,8 +337,8 @@ pub(super) fn secret_parts(argument: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A relative pattern speaks of the workspace only: `**/x` must not reach into the rest of the disk. An absolute one
-/// speaks of the whole disk, the workspace included.
+/// Matches a path glob. A relative pattern matches only in the workspace: `**/x` must not reach the
+/// rest of the disk. An absolute pattern matches on the whole disk, including the workspace.
 pub(super) fn path_fits(argument: &str, path: &Path, roots: &WorkspaceRoots) -> bool {
     match (argument.starts_with('/'), is_inside(path)) {
         (true, true) => pattern::path(argument, &roots.absolute(path)),
@@ -341,17 +347,18 @@ pub(super) fn path_fits(argument: &str, path: &Path, roots: &WorkspaceRoots) -> 
     }
 }
 
-/// Where the directories that tools work in lie on the disk, so that absolute rules bind inside them too.
+/// The absolute paths of the directories that tools work in, so that absolute rules bind inside
+/// them too.
 #[derive(Clone, Debug, Default)]
 pub struct WorkspaceRoots {
     /// The workspace.
     pub workspace: PathBuf,
-    /// Further roots, by the name that stands after the `@` in paths.
+    /// Further roots, by the name that follows the `@` in paths.
     pub named: Vec<(String, PathBuf)>,
 }
 
 impl WorkspaceRoots {
-    /// The absolute path of a resolved one.
+    /// The absolute path of a resolved path.
     fn absolute(&self, path: &Path) -> PathBuf {
         let mut parts = path.components();
         let first = parts.next().and_then(|part| part.as_os_str().to_str()?.strip_prefix('@'));
@@ -364,8 +371,8 @@ impl WorkspaceRoots {
     }
 }
 
-/// A path pattern in the form that canonical paths have. A `..` that has no plain name before it stays.
-fn folded(argument: &str) -> Cow<'_, str> {
+/// Normalizes a path pattern like a canonical path. A `..` without a plain name before it stays.
+fn normalized(argument: &str) -> Cow<'_, str> {
     let is_odd = |part: &str| matches!(part, "" | "." | "..");
     if !argument.strip_prefix('/').unwrap_or(argument).split('/').any(is_odd) {
         return argument.into();
@@ -389,7 +396,7 @@ fn folded(argument: &str) -> Cow<'_, str> {
 
 fn check_argument(argument: &str) -> Result<(), String> {
     if argument.is_empty() {
-        return Err("the argument is empty; leave out the `()` to mean every call".to_owned());
+        return Err("the argument is empty; omit the `()` to mean every call".to_owned());
     }
     if argument.starts_with('!') {
         return Err("an argument cannot be negated; write the opposite rule".to_owned());
@@ -397,7 +404,7 @@ fn check_argument(argument: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Rules that would allow just this access and its kin, narrow first. What a person is offered to remember.
+/// Allow rules that cover this access, from narrow to wide. An approval may save one of them.
 pub(crate) fn suggestions(tool: &str, access: &Access) -> Vec<String> {
     match access {
         // The power as a whole, but for this tool alone.
@@ -413,23 +420,24 @@ pub(crate) fn suggestions(tool: &str, access: &Access) -> Vec<String> {
         Access::SendSecret { name, host, .. } => {
             vec![format!("secret({name}: {})", crate::access::host_of(host))]
         }
-        // As it is and no wider: other arguments of the same program may send it elsewhere.
+        // Exactly this command: other arguments of the same program may send the secret elsewhere.
         Access::Secret { name, command } => {
             let command = command.trim();
-            let is_seen = |c: char| c.is_ascii_graphic() && c != '*' || c == ' ';
-            let is_rule = command.len() <= LONGEST_RULE && command.chars().all(is_seen);
+            let covers_unknown_words = |c: char| c.is_ascii_graphic() && c != '*' || c == ' ';
+            let is_rule =
+                command.len() <= MAX_RULE_BYTES && command.chars().all(covers_unknown_words);
             is_rule.then(|| format!("secret({name}: {command})")).into_iter().collect()
         }
     }
 }
 
-/// A person has to see every letter of what they allow for good.
-const LONGEST_RULE: usize = 300;
+/// An approver must be able to read the whole rule before saving it.
+const MAX_RULE_BYTES: usize = 300;
 
 fn path_suggestions(verb: &str, path: &Path) -> Vec<String> {
     let mut rules = vec![format!("{verb}({})", literal_glob(&path.to_string_lossy()))];
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    // The parent of an outside path may be `/` or a home: too wide to offer.
+    // The parent of an outside path may be `/` or a home directory: too wide to offer.
     if let Some(parent) = parent.filter(|_| is_inside(path)) {
         rules.push(format!("{verb}({}/**)", literal_glob(&parent.to_string_lossy())));
     }
@@ -440,7 +448,8 @@ fn command_suggestions(command: &str) -> Vec<String> {
     let command = command.trim();
     let mut rules = vec![format!("bash({command})")];
     let words: Vec<&str> = command.split_whitespace().collect();
-    // Two plain words (`git status`, `cargo test`) are the least that says what is done; one word is too wide.
+    // Two plain words (`git status`, `cargo test`) are the least that names an operation; one word
+    // is too wide.
     let is_plain =
         |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let has_verb = words.len() > 2 && !words[1].starts_with('-') && words[..2].iter().all(is_plain);
@@ -450,7 +459,7 @@ fn command_suggestions(command: &str) -> Vec<String> {
     rules
 }
 
-/// Escapes what a glob would read as more than itself.
+/// Escapes characters that a glob would interpret.
 fn literal_glob(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
     for (index, c) in path.chars().enumerate() {
@@ -495,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_speaks_of_accesses_whichever_tool_makes_them() {
+    fn an_argument_matches_accesses_whichever_tool_makes_them() {
         let private = rule(Action::Deny, "read(private/**)");
         assert!(touches(&private, "grep", &Access::Read("private/a".into())));
         assert!(!touches(&private, "grep", &Access::Read("public/a".into())));
@@ -551,7 +560,7 @@ mod tests {
         }
         for text in ["secret(*)", "secret(PROD_*)", "secret(*: gh *)", "secret(: gh)"] {
             let error = Rule::parse(Action::Allow, text, Source::named("t")).expect_err(text);
-            assert!(error.to_string().contains("has to name it"), "{error}");
+            assert!(error.to_string().contains("must name it"), "{error}");
         }
     }
 
@@ -765,7 +774,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a person is offered to remember covers what they were asked about.
+        /// Every suggested rule covers the access it was made for.
         #[test]
         fn every_suggestion_covers_its_access(path in "[a-zA-Z0-9 ._\\[\\]{}*?!-]{1,12}(/[a-z*\\[]{1,6}){0,3}") {
             let paths = LexicalPaths { workspace: "/w".into() };

@@ -1,4 +1,5 @@
-//! Paths whose content no tool may see or change, whatever mode or rule is in force. Configurable, never silent.
+//! Secret paths: no tool may read or change them, in any mode and under any rule. Configurable, but
+//! never silently.
 
 use std::{ffi::OsStr, path::Path};
 
@@ -7,23 +8,23 @@ use super::{
     rule::{Source, WorkspaceRoots, path_fits},
 };
 
-/// A glob on secret paths with its place.
+/// A glob for secret paths with its source.
 #[derive(Clone, Debug)]
 pub struct SecretPath {
-    /// A path glob; relative ones are taken at any depth of the workspace and outside it.
+    /// A path glob. A relative one matches at any depth, inside and outside the workspace.
     pub glob: String,
-    /// Where it is written.
+    /// The place where it is written.
     pub source: Source,
 }
 
-/// Which paths are secret.
+/// All globs for secret paths.
 #[derive(Clone, Debug)]
 pub struct SecretPaths {
-    /// Nothing reveals these.
-    for_good: Vec<Known>,
-    paths: Vec<Known>,
-    except: Vec<Known>,
-    look: Look,
+    /// Globs that cannot be revealed.
+    always: Vec<CompiledGlob>,
+    paths: Vec<CompiledGlob>,
+    except: Vec<CompiledGlob>,
+    filter: QuickFilter,
 }
 
 const BUILT_IN: &[&str] = &[
@@ -57,96 +58,98 @@ impl Default for SecretPaths {
             glob: (*glob).to_owned(),
             source: Source::named("built-in"),
         };
-        let known =
-            |globs: &[&str]| -> Vec<Known> { globs.iter().map(secret).map(Known::new).collect() };
+        let known = |globs: &[&str]| -> Vec<CompiledGlob> {
+            globs.iter().map(secret).map(CompiledGlob::new).collect()
+        };
         let mut secrets = Self {
-            for_good: Vec::new(),
+            always: Vec::new(),
             paths: Vec::new(),
             except: Vec::new(),
-            look: Look::default(),
+            filter: QuickFilter::default(),
         };
         secrets.except = known(BUILT_IN_EXCEPT);
         secrets.paths = known(BUILT_IN);
-        secrets.look = Look::at(&secrets.paths, &secrets.for_good);
+        secrets.filter = QuickFilter::of(&secrets.paths, &secrets.always);
         secrets
     }
 }
 
 impl SecretPaths {
-    /// Makes paths secret that nobody may reveal. For the machine's owner.
+    /// Makes paths secret that no other layer can reveal. For the machine's owner.
     pub fn hide_always(&mut self, paths: impl IntoIterator<Item = SecretPath>) {
-        self.for_good.extend(paths.into_iter().map(Known::new));
-        self.look = Look::at(&self.paths, &self.for_good);
+        self.always.extend(paths.into_iter().map(CompiledGlob::new));
+        self.filter = QuickFilter::of(&self.paths, &self.always);
     }
 
     /// Makes more paths secret.
     pub fn hide(&mut self, paths: impl IntoIterator<Item = SecretPath>) {
-        self.paths.extend(paths.into_iter().map(Known::new));
-        self.look = Look::at(&self.paths, &self.for_good);
+        self.paths.extend(paths.into_iter().map(CompiledGlob::new));
+        self.filter = QuickFilter::of(&self.paths, &self.always);
     }
 
-    /// Says of some paths that they are no secret after all. Only for layers that a person owns.
+    /// Declares that some paths are not secret after all. Only for layers that a person owns.
     pub fn reveal(&mut self, globs: impl IntoIterator<Item = String>) {
         let source = Source::named("revealed");
-        let known = |glob| Known::new(SecretPath { glob, source: source.clone() });
+        let known = |glob| CompiledGlob::new(SecretPath { glob, source: source.clone() });
         self.except.extend(globs.into_iter().map(known));
     }
 
-    /// What is secret: what nobody may reveal first.
+    /// All secret globs, those that cannot be revealed first.
     pub fn hidden(&self) -> impl Iterator<Item = &SecretPath> {
-        self.for_good.iter().chain(&self.paths).map(|known| &known.path)
+        self.always.iter().chain(&self.paths).map(|known| &known.path)
     }
 
-    /// What is no secret after all.
+    /// The globs that are not secret after all.
     pub fn revealed(&self) -> impl Iterator<Item = &SecretPath> {
         self.except.iter().map(|known| &known.path)
     }
 
-    /// The entry that makes this path secret, if one does.
+    /// The entry that makes this path secret, if any.
     pub(crate) fn find(&self, path: &Path, roots: &WorkspaceRoots) -> Option<&SecretPath> {
-        if self.look.clears(path) {
+        if self.filter.clears(path) {
             return None;
         }
         let names: Vec<&[u8]> = path.iter().map(OsStr::as_encoded_bytes).collect();
-        let find = |known: &[Known]| known.iter().position(|one| one.fits(path, &names, roots));
-        if let Some(index) = find(&self.for_good) {
-            return Some(&self.for_good[index].path);
+        let find =
+            |known: &[CompiledGlob]| known.iter().position(|one| one.fits(path, &names, roots));
+        if let Some(index) = find(&self.always) {
+            return Some(&self.always[index].path);
         }
         let hidden = &self.paths[find(&self.paths)?];
         if find(&self.except).is_some() { None } else { Some(&hidden.path) }
     }
 }
 
-/// The first and last letters of names that may be secret. Nearly every file is cleared by two of its own.
+/// The first and last bytes of names that may be secret. Two byte lookups clear nearly every file.
 #[derive(Clone, Debug)]
-struct Look {
+struct QuickFilter {
     firsts: [bool; 256],
     lasts: [bool; 256],
-    /// There is a glob that letters do not tell.
+    /// True if there is a glob that bytes cannot rule out.
     needs_all: bool,
 }
 
-impl Default for Look {
+impl Default for QuickFilter {
     fn default() -> Self {
         Self { firsts: [false; 256], lasts: [false; 256], needs_all: false }
     }
 }
 
-impl Look {
-    fn at(paths: &[Known], for_good: &[Known]) -> Self {
-        let mut look = Self::default();
-        for known in paths.iter().chain(for_good) {
+impl QuickFilter {
+    fn of(paths: &[CompiledGlob], always: &[CompiledGlob]) -> Self {
+        let mut filter = Self::default();
+        for known in paths.iter().chain(always) {
             match &known.test {
-                Test::Names(names) => look.note_first(names.first().map_or(&[], |name| name)),
-                Test::Beginning(begin) => look.note_first(begin),
-                Test::Ending(end) => {
+                GlobTest::Names(names) => filter.note_first(names.first().map_or(&[], |name| name)),
+                GlobTest::Beginning(begin) => filter.note_first(begin),
+                GlobTest::Ending(end) => {
                     let last = end.last().copied().unwrap_or_default();
-                    look.lasts[usize::from(last)] = true;
+                    filter.lasts[usize::from(last)] = true;
                 }
-                Test::Glob => look.needs_all = true,
+                GlobTest::Glob => filter.needs_all = true,
             }
         }
-        look
+        filter
     }
 
     fn note_first(&mut self, name: &[u8]) {
@@ -154,7 +157,7 @@ impl Look {
         self.firsts[usize::from(first)] = true;
     }
 
-    /// Whether the path is certainly no secret.
+    /// Returns true if the path is certainly not secret.
     fn clears(&self, path: &Path) -> bool {
         let is_suspect = |name: &[u8]| match (name.first(), name.last()) {
             (Some(first), Some(last)) => {
@@ -167,45 +170,46 @@ impl Look {
     }
 }
 
-/// A glob that has been looked at once: a walk asks about every file, and most globs are plain names.
+/// A glob with a precomputed test: a walk checks every file, and most globs are plain names.
 #[derive(Clone, Debug)]
-struct Known {
+struct CompiledGlob {
     path: SecretPath,
-    test: Test,
+    test: GlobTest,
 }
 
 #[derive(Clone, Debug)]
-enum Test {
+enum GlobTest {
     /// `id_rsa`, `.aws/credentials`: these names, one after the other.
     Names(Vec<Box<[u8]>>),
-    /// `*.pem`: a name that ends so.
+    /// `*.pem`: a name with this ending.
     Ending(Box<[u8]>),
-    /// `.env.*`: a name that begins so.
+    /// `.env.*`: a name with this beginning.
     Beginning(Box<[u8]>),
     /// Anything else.
     Glob,
 }
 
-impl Known {
+impl CompiledGlob {
     fn new(path: SecretPath) -> Self {
-        let test = Test::of(path.glob.trim_end_matches('/'));
+        let test = GlobTest::of(path.glob.trim_end_matches('/'));
         Self { path, test }
     }
 
-    /// A secret is one wherever it lies, and with it everything below: in a sub-folder, in a home, in another project.
+    /// A secret name matches anywhere, with everything below it: in a subfolder, a home directory,
+    /// another project.
     fn fits(&self, path: &Path, names: &[&[u8]], roots: &WorkspaceRoots) -> bool {
         match &self.test {
-            Test::Names(wanted) => names
+            GlobTest::Names(wanted) => names
                 .windows(wanted.len())
                 .any(|some| some.iter().zip(wanted).all(|(name, wanted)| **name == **wanted)),
-            Test::Ending(end) => names.iter().any(|name| name.ends_with(end)),
-            Test::Beginning(begin) => names.iter().any(|name| name.starts_with(begin)),
-            Test::Glob => fits_anywhere(&self.path.glob, path, roots),
+            GlobTest::Ending(end) => names.iter().any(|name| name.ends_with(end)),
+            GlobTest::Beginning(begin) => names.iter().any(|name| name.starts_with(begin)),
+            GlobTest::Glob => fits_anywhere(&self.path.glob, path, roots),
         }
     }
 }
 
-impl Test {
+impl GlobTest {
     fn of(glob: &str) -> Self {
         let bytes = |text: &str| text.as_bytes().into();
         let is_plain = |text: &str| {
@@ -278,7 +282,7 @@ mod tests {
     }
 
     proptest! {
-        /// The quick look says what the glob says.
+        /// The precomputed test agrees with the glob.
         #[test]
         fn plain_globs_are_judged_as_globs(
             glob in prop::sample::select(BUILT_IN),
@@ -286,19 +290,19 @@ mod tests {
             is_absolute: bool,
         ) {
             let path = format!("{}{}", if is_absolute { "/" } else { "" }, parts.join("/"));
-            let known = Known::new(SecretPath { glob: glob.to_owned(), source: Source::named("t") });
+            let known = CompiledGlob::new(SecretPath { glob: glob.to_owned(), source: Source::named("t") });
             let path = Path::new(&path);
             let names: Vec<&[u8]> = path.iter().map(OsStr::as_encoded_bytes).collect();
             let quick = known.fits(path, &names, &roots());
             prop_assert_eq!(quick, fits_anywhere(glob, path, &roots()));
             if quick {
-                prop_assert!(!Look::at(&[known], &[]).clears(path));
+                prop_assert!(!QuickFilter::of(&[known], &[]).clears(path));
             }
         }
     }
 
     #[test]
-    fn nobody_reveals_what_is_hidden_for_good() {
+    fn what_is_always_hidden_cannot_be_revealed() {
         let mut secrets = SecretPaths::default();
         let absolute = SecretPath { glob: "/w/keys".into(), source: Source::named("admin") };
         secrets.hide_always([absolute]);

@@ -1,4 +1,4 @@
-//! What policy decides: rules against rules, layers against layers, agents in a chain.
+//! Tests of policy decisions: rules against rules, layers against layers, agents in a chain.
 
 use proptest::prelude::*;
 
@@ -62,10 +62,7 @@ fn a_decision_carries_rule_file_line_and_the_smallest_change() {
     assert_eq!(decision.change, "remove or narrow `bash` in `deny` (user.toml:2)");
 
     let decision = ask("web_fetch", &[Access::Fetch("https://docs.rs/x".into())], &policy);
-    assert_eq!(
-        decision.reason.to_string(),
-        "mode `contained` asks before: fetch https://docs.rs/x"
-    );
+    assert_eq!(decision.reason.to_string(), "mode `contained`: fetch https://docs.rs/x");
     assert_eq!(
         decision.change,
         "add `allow = [\"web_fetch(docs.rs)\"]` to user.toml, or use `--approve all`"
@@ -98,10 +95,7 @@ fn a_project_may_only_narrow_until_it_is_trusted() {
     assert_eq!(policy.mode_for(None), Mode::Contained, "nor may it raise the mode");
     let warnings = policy.warnings(&["bash".to_owned()]);
     assert_eq!(warnings.len(), 1);
-    assert!(
-        warnings[0].starts_with("project.toml:1: `bash(make)` is not in force"),
-        "{warnings:?}"
-    );
+    assert!(warnings[0].starts_with("project.toml:1: `bash(make)` has no effect"), "{warnings:?}");
 
     project.trusted = true;
     let policy = Policy::new([project]);
@@ -149,7 +143,7 @@ fn secret_paths_are_closed_in_every_mode_and_against_every_rule() {
 }
 
 #[test]
-fn hafts_own_files_are_asked_for() {
+fn hafts_own_files_need_approval() {
     let policy = Policy::default();
     assert_eq!(ask("write", &[write(".haft/config.toml")], &policy).action, Ask);
     assert_eq!(ask("write", &[write(".git/hooks/pre-commit")], &policy).action, Ask);
@@ -181,14 +175,14 @@ fn a_sub_agent_has_its_parents_rights_and_its_own() {
     assert_eq!(decide_as(&policy, "read", &read, &["reader"]).action, Allow);
     let outside = decide_as(&policy, "write", &[write("a")], &["reader"]);
     assert_eq!(outside.action, Deny);
-    assert_eq!(outside.reason.to_string(), "it is not in profile `researcher` (built-in)");
+    assert_eq!(outside.reason.to_string(), "not in profile `researcher` (built-in)");
     assert_eq!(decide_as(&policy, "bash", &run, &["coder", "reader"]).action, Deny);
 }
 
 #[test]
 fn an_unknown_profile_denies() {
     let policy = Policy::default();
-    let question = PolicyQuery {
+    let query = PolicyQuery {
         tool: "read",
         effect: Effect::Read,
         accesses: &[],
@@ -196,9 +190,9 @@ fn an_unknown_profile_denies() {
         profile: Some("no_such"),
         saved: &[],
     };
-    let decision = policy.decide(&question);
+    let decision = policy.decide(&query);
     assert_eq!(decision.action, Deny);
-    assert_eq!(decision.reason.to_string(), "there is no profile `no_such`");
+    assert_eq!(decision.reason.to_string(), "unknown profile `no_such`");
 }
 
 #[test]
@@ -208,7 +202,7 @@ fn a_saved_allow_never_beats_a_written_ask_or_deny() {
     let saved = [rule(Allow, "bash", "saved", 1), rule(Allow, "bash(rm x)", "saved", 2)];
     let decide = |command: &str| {
         let accesses = [Access::Run(command.to_owned())];
-        let question = PolicyQuery {
+        let query = PolicyQuery {
             tool: "bash",
             effect: Effect::Execute,
             accesses: &accesses,
@@ -216,7 +210,7 @@ fn a_saved_allow_never_beats_a_written_ask_or_deny() {
             profile: None,
             saved: &saved,
         };
-        policy.decide(&question).action
+        policy.decide(&query).action
     };
     assert_eq!(decide("cargo test"), Allow);
     assert_eq!(decide("git push origin"), Ask);
@@ -245,7 +239,7 @@ fn each_access_has_its_own_verdict() {
     let policy = Policy::new([layer(LayerKind::User, &[(Ask, "bash(git push *)")])]);
     let accesses =
         [Access::Run("git push origin".into()), Access::Read(".env".into()), write("src/a")];
-    let question = PolicyQuery {
+    let query = PolicyQuery {
         tool: "bash",
         effect: Effect::Execute,
         accesses: &accesses,
@@ -253,13 +247,13 @@ fn each_access_has_its_own_verdict() {
         profile: None,
         saved: &[],
     };
-    let verdicts = policy.access_decisions(&question);
-    let told: Vec<String> = verdicts
+    let verdicts = policy.access_decisions(&query);
+    let shown: Vec<String> = verdicts
         .iter()
         .map(|it| format!("{} {}: {}", it.decision.action, it.access, it.decision.reason))
         .collect();
     assert_eq!(
-        told,
+        shown,
         [
             "ask run git push origin: rule ask `bash(git push *)` (user.toml:1)",
             "deny read .env: read .env: `.env` is a secret path (built-in)",
@@ -281,10 +275,10 @@ fn a_file_that_a_command_names_is_judged_as_the_commands_alone_too() {
     }));
     let accesses = [command, Access::Read("/etc/hosts".into())];
     let (agents, saved, effect) = (&[], &[], Effect::Execute);
-    let question =
+    let query =
         PolicyQuery { tool: "bash", effect, accesses: &accesses, agents, profile: None, saved };
-    assert_eq!(policy.decide(&question).action, Allow, "the sandbox holds it");
-    let verdicts = policy.access_decisions(&question);
+    assert_eq!(policy.decide(&query).action, Allow, "the sandbox holds it");
+    let verdicts = policy.access_decisions(&query);
     assert!(verdicts.iter().all(|verdict| verdict.decision.action == Allow), "{verdicts:?}");
 }
 
@@ -310,33 +304,33 @@ fn what_is_offered_covers_all_that_was_asked_about_and_nothing_else() {
     assert_eq!(offers(&policy, "bash", &[Access::Any(Power::Net)]), [["bash(net)"]]);
     assert_eq!(offers(&policy, "hello", &[]), [["hello"]]);
     let none = Vec::<Vec<String>>::new();
-    assert_eq!(offers(&policy, "hello", &[write("src/a")]), none, "nobody asks");
-    // A saved rule would not be heard here, so that none is offered.
+    assert_eq!(offers(&policy, "hello", &[write("src/a")]), none, "no approval is needed");
+    // A saved rule would have no effect here, so none is offered.
     let asks = Policy::new([layer(LayerKind::User, &[(Ask, "bash(git *)")])]);
     assert_eq!(offers(&asks, "bash", &[push]), none);
 }
 
 #[test]
-fn the_mode_says_whose_word_it_is() {
+fn the_effective_mode_names_its_source() {
     let mut user = layer(LayerKind::User, &[]);
     user.mode = Some(Mode::All);
     let mut project = layer(LayerKind::Project, &[]);
     project.mode = Some(Mode::Safe);
-    let told = |policy: &Policy| {
+    let shown = |policy: &Policy| {
         let EffectiveMode { mode, by, asked } = policy.effective_mode(None);
         format!("{mode} by {by}, asked {asked}")
     };
-    assert_eq!(told(&Policy::default()), "contained by built-in, asked contained");
-    assert_eq!(told(&Policy::new([user.clone()])), "all by user.toml, asked all");
+    assert_eq!(shown(&Policy::default()), "contained by built-in, asked contained");
+    assert_eq!(shown(&Policy::new([user.clone()])), "all by user.toml, asked all");
     assert_eq!(
-        told(&Policy::new([user.clone(), project.clone()])),
+        shown(&Policy::new([user.clone(), project.clone()])),
         "safe by project.toml, asked all"
     );
     user.mode = Some(Mode::Safe);
     assert_eq!(
-        told(&Policy::new([user, project])),
+        shown(&Policy::new([user, project])),
         "safe by user.toml, asked safe",
-        "nobody lowered it"
+        "no layer lowered it"
     );
 }
 
@@ -382,7 +376,7 @@ fn any_tool() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    /// The law of layers: an admin, project or agent layer never makes a call easier, whatever it says.
+    /// An admin, project or agent layer never makes a decision less strict.
     #[test]
     fn layers_that_may_only_narrow_only_narrow(
         user in any_layer(LayerKind::User),
@@ -416,9 +410,9 @@ proptest! {
         prop_assert!(chain.action >= parent.action);
     }
 
-    /// Deny is absolute: no other rule, mode or saved approval removes it.
+    /// Deny is absolute: no other rule, mode or saved approval overrides it.
     #[test]
-    fn a_deny_rule_is_never_outvoted(
+    fn a_deny_rule_is_never_overridden(
         layers in (any_layer(LayerKind::User), any_layer(LayerKind::Session), any_layer(LayerKind::Project)),
         tool in any_tool(),
         accesses in prop::collection::vec(any_access(), 0..3),
@@ -427,17 +421,17 @@ proptest! {
         let admin = layer(LayerKind::Admin, &[(Deny, "bash"), (Deny, "write(docs/**)")]);
         let policy = Policy::new([layers.0, layers.1, layers.2, admin]);
         let saved: Vec<Rule> = saved.iter().map(|(_, text)| rule(Allow, text, "saved", 1)).collect();
-        let question = PolicyQuery {
+        let query = PolicyQuery {
             tool, effect: Effect::Read, accesses: &accesses, agents: &[], profile: None, saved: &saved,
         };
         let is_denied = tool == "bash"
             || accesses.iter().any(|access| matches!(access, Access::Write(path) if path.starts_with("docs")));
         if is_denied {
-            prop_assert_eq!(policy.decide(&question).action, Deny);
+            prop_assert_eq!(policy.decide(&query).action, Deny);
         }
     }
 
-    /// The law of agents: for any chain the decision is the strictest of its members'.
+    /// For any chain of agents the decision is the strictest of its members'.
     #[test]
     fn a_chain_of_any_length_decides_as_its_strictest_member(
         user in any_layer(LayerKind::User),
@@ -462,7 +456,7 @@ proptest! {
         prop_assert_eq!(Some(decide_as(&policy, tool, &accesses, &chain).action), strictest);
     }
 
-    /// The law of saved rules: they answer what the mode asks for, and alter nothing else.
+    /// Saved rules only replace approvals that the mode requires.
     #[test]
     fn saved_rules_alter_only_what_the_mode_asks_for(
         layers in (any_layer(LayerKind::User), any_layer(LayerKind::Session), any_layer(LayerKind::Project), any_layer(LayerKind::Admin)),
@@ -472,11 +466,11 @@ proptest! {
     ) {
         let policy = Policy::new([layers.0, layers.1, layers.2, layers.3]);
         let saved: Vec<Rule> = saved.iter().map(|(_, text)| rule(Allow, text, "saved", 1)).collect();
-        let question = PolicyQuery {
+        let query = PolicyQuery {
             tool, effect: Effect::Write, accesses: &accesses, agents: &[], profile: None, saved: &[],
         };
-        let without = policy.decide(&question);
-        let with = policy.decide(&PolicyQuery { saved: &saved, ..question });
+        let without = policy.decide(&query);
+        let with = policy.decide(&PolicyQuery { saved: &saved, ..query });
         let is_asked_by_mode = without.action == Ask && matches!(without.reason, Reason::Mode { .. });
         if is_asked_by_mode {
             prop_assert!(with.action <= Ask);
@@ -485,7 +479,7 @@ proptest! {
         }
     }
 
-    /// A decision taken apart says the same as the decision.
+    /// The decisions for single accesses agree with the decision for the call.
     #[test]
     fn the_strictest_verdict_on_an_access_is_the_decision(
         layers in (any_layer(LayerKind::User), any_layer(LayerKind::Session), any_layer(LayerKind::Project)),
@@ -496,49 +490,49 @@ proptest! {
     ) {
         let policy = Policy::new([layers.0, layers.1, layers.2]);
         let saved: Vec<Rule> = saved.iter().map(|(_, text)| rule(Allow, text, "saved", 1)).collect();
-        let question = PolicyQuery {
+        let query = PolicyQuery {
             tool, effect: Effect::Read, accesses: &accesses, agents: &agents, profile: None, saved: &saved,
         };
-        let verdicts = policy.access_decisions(&question);
+        let verdicts = policy.access_decisions(&query);
         prop_assert_eq!(verdicts.len(), accesses.len());
         let strictest = verdicts.iter().map(|verdict| verdict.decision.action).max();
-        prop_assert_eq!(strictest, Some(policy.decide(&question).action));
+        prop_assert_eq!(strictest, Some(policy.decide(&query).action));
     }
 
-    /// Whatever a person is offered to remember keeps the question from coming back.
+    /// Every offered set of rules makes the approval unnecessary.
     #[test]
-    fn every_offer_settles_the_question(
+    fn every_offer_makes_the_approval_unnecessary(
         user in any_layer(LayerKind::User),
         tool in any_tool(),
         accesses in prop::collection::vec(any_access(), 0..4),
     ) {
         let policy = Policy::new([user]);
-        let question = PolicyQuery {
+        let query = PolicyQuery {
             tool, effect: Effect::Write, accesses: &accesses, agents: &[], profile: None, saved: &[],
         };
-        for offer in policy.offers(&question) {
+        for offer in policy.offers(&query) {
             let saved: Vec<Rule> = offer.iter().map(|text| rule(Allow, text, "saved", 1)).collect();
-            let with = PolicyQuery { saved: &saved, ..question };
+            let with = PolicyQuery { saved: &saved, ..query };
             prop_assert_eq!(policy.decide(&with).action, Allow, "{:?}", offer);
         }
     }
 
-    /// What a directory grant opens, path by path, is never more than what would be allowed by name.
+    /// A directory grant never opens a path that would not be allowed by name.
     #[test]
     fn opening_is_as_strict_as_asking(user in any_layer(LayerKind::User), access in any_access()) {
         let policy = Policy::new([user]);
         let accesses = [access];
-        let question = PolicyQuery {
+        let query = PolicyQuery {
             tool: "grep", effect: Effect::Read, accesses: &accesses, agents: &[], profile: None, saved: &[],
         };
-        if policy.decide(&question).action == Deny {
-            prop_assert!(policy.check_open(&question, &[Access::Read(".".into())]).is_err());
+        if policy.decide(&query).action == Deny {
+            prop_assert!(policy.check_open(&query, &[Access::Read(".".into())]).is_err());
         }
     }
 }
 
 #[test]
-fn a_secret_for_a_command_is_asked_for_unless_a_rule_names_it() {
+fn a_secret_for_a_command_needs_approval_unless_a_rule_names_it() {
     let secret = Access::Secret { name: "KEY".to_owned(), command: "gh pr list".to_owned() };
     let call = [Access::Run("gh pr list".into()), secret];
     let decided = |rules: &[(Action, &str)], mode: Mode| {
@@ -562,13 +556,13 @@ fn a_secret_for_a_command_is_asked_for_unless_a_rule_names_it() {
 }
 
 #[test]
-fn what_is_remembered_of_a_yes_to_a_secret_names_both() {
+fn a_saved_rule_for_a_secret_names_the_secret_and_the_command() {
     let secret = Access::Secret { name: "KEY".to_owned(), command: "gh pr list".to_owned() };
     let mut layer = layer(LayerKind::User, &[(Allow, "bash(gh *)")]);
     layer.mode = Some(Mode::All);
     let policy = Policy::new([layer]);
     let accesses = [Access::Run("gh pr list".into()), secret];
-    let question = PolicyQuery {
+    let query = PolicyQuery {
         tool: "bash",
         effect: Effect::Execute,
         accesses: &accesses,
@@ -576,9 +570,9 @@ fn what_is_remembered_of_a_yes_to_a_secret_names_both() {
         profile: None,
         saved: &[],
     };
-    assert_eq!(policy.offers(&question), [["secret(KEY: gh pr list)"]]);
+    assert_eq!(policy.offers(&query), [["secret(KEY: gh pr list)"]]);
     let saved = [rule(Allow, "secret(KEY: gh pr list)", "saved", 1)];
-    assert_eq!(policy.decide(&PolicyQuery { saved: &saved, ..question }).action, Allow);
+    assert_eq!(policy.decide(&PolicyQuery { saved: &saved, ..query }).action, Allow);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The secrets we were told, in every form they may stand in a text.
+//! Known secrets in every form that they may have in a text.
 
 use std::{borrow::Cow, sync::OnceLock};
 
@@ -6,25 +6,25 @@ use aho_corasick::{AhoCorasick, Input, MatchKind};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
-use super::{Rewrite, marker, shapes::kinds};
+use super::{Rewrite, marker, patterns::kinds};
 
-/// The secrets we were told, and the search for them.
+/// The known secrets and their search automaton.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownSecrets {
     secrets: Vec<(String, String)>,
     search: OnceLock<KnownSearch>,
 }
 
 struct KnownSearch {
     automaton: AhoCorasick,
-    /// What is searched to be replaced.
+    /// The search patterns that are replaced.
     forms: Vec<String>,
-    /// By pattern: what replaces it. `None` for a marker, which is searched to be left alone, since
-    /// a value such as "password" may be part of one.
+    /// The replacement by pattern. `None` for a marker, which must not change: a value such as
+    /// "password" may be part of one.
     markers: Vec<Option<String>>,
 }
 
-impl Known {
+impl KnownSecrets {
     pub(super) fn new(secrets: Vec<(String, String)>) -> Self {
         Self { secrets, search: OnceLock::new() }
     }
@@ -33,18 +33,19 @@ impl Known {
         self.secrets.len()
     }
 
-    /// The same, and these besides.
+    /// Returns these secrets and `more`.
     pub(super) fn with(&self, more: impl IntoIterator<Item = (String, String)>) -> Self {
         Self::new(self.secrets.iter().cloned().chain(more).collect())
     }
 
-    /// How many bytes at the end of a text may be the beginning of a secret that goes on in the next piece of it.
+    /// Number of bytes at the end of a text that may be the beginning of a secret that continues in
+    /// the next piece.
     pub(super) fn unfinished(&self, text: &str) -> usize {
         if self.secrets.is_empty() {
             return 0;
         }
         let search = self.search.get_or_init(|| self.build());
-        // What is whole is replaced as it stands, also where it could begin another one.
+        // A complete match is replaced as it is, even if another secret could begin in it.
         let whole = search.automaton.find_iter(text).last().map_or(0, |found| found.end());
         let longest = search.automaton.max_pattern_len().saturating_sub(1).min(text.len() - whole);
         let is_begun = |held: &usize| {
@@ -65,7 +66,8 @@ impl Known {
         while let Some(found) = search.automaton.find(Input::new(text).range(at..)) {
             at = found.start() + 1;
             match &search.markers[found.pattern()] {
-                // Only what lies within is protected. A secret may begin in here and end behind.
+                // Only matches within the marker are protected: a secret may begin in it and end
+                // behind it.
                 None => protected = found.range(),
                 Some(_) if protected.contains(&found.start()) && found.end() <= protected.end => {}
                 Some(marker) => {
@@ -98,12 +100,12 @@ impl Known {
         KnownSearch { automaton, forms, markers }
     }
 
-    /// Names a secret by its number if its name would give one away.
+    /// The marker of a secret: its number if its name would reveal a value.
     fn marker(&self, idx: usize) -> String {
-        let tame = |c: char| if c.is_alphanumeric() || "_-.".contains(c) { c } else { '_' };
-        let name: String = self.secrets[idx].0.chars().map(tame).collect();
-        let tells = |(_, value): &(String, String)| name.contains(value.trim());
-        if name.is_empty() || self.secrets.iter().any(tells) {
+        let safe = |c: char| if c.is_alphanumeric() || "_-.".contains(c) { c } else { '_' };
+        let name: String = self.secrets[idx].0.chars().map(safe).collect();
+        let reveals = |(_, value): &(String, String)| name.contains(value.trim());
+        if name.is_empty() || self.secrets.iter().any(reveals) {
             format!("[secret:{}]", idx + 1)
         } else {
             format!("[secret:{name}]")
@@ -111,7 +113,7 @@ impl Known {
     }
 }
 
-/// A value as it may stand in a text.
+/// All forms of a value that may occur in a text.
 pub(super) fn forms(value: &str) -> Vec<String> {
     let quoted = Value::from(value).to_string();
     let escaped = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -130,8 +132,9 @@ pub(super) fn forms(value: &str) -> Vec<String> {
     forms
 }
 
-/// As programs write it: for addresses, in lines, in hexadecimal digits, and behind a name as in `Basic` authorization, where
-/// only the letters that come of the value alone can be known.
+/// Further forms that programs write: for URLs, in lines, in hexadecimal digits, and after a user
+/// name as in `Basic` authorization, where only the letters that depend on the value alone are
+/// known.
 fn further_forms(value: &str) -> Vec<String> {
     let padded = BASE64_STANDARD.encode(value);
     let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -140,12 +143,12 @@ fn further_forms(value: &str) -> Vec<String> {
         let inner = value.as_bytes().get(skipped..).unwrap_or_default();
         let inner = inner.get(..inner.len() / 3 * 3).unwrap_or_default();
         let inner = BASE64_STANDARD.encode(inner);
-        if inner.len() >= LEAST_INNER {
+        if inner.len() >= MIN_INNER_CHARS {
             forms.push(inner);
         }
     }
-    if padded.len() > BASE64_LINE {
-        let lines = padded.as_bytes().chunks(BASE64_LINE).map(String::from_utf8_lossy);
+    if padded.len() > BASE64_LINE_CHARS {
+        let lines = padded.as_bytes().chunks(BASE64_LINE_CHARS).map(String::from_utf8_lossy);
         forms.push(lines.collect::<Vec<_>>().join("\n"));
     }
     let for_addresses: Vec<String> = forms
@@ -157,10 +160,10 @@ fn further_forms(value: &str) -> Vec<String> {
     forms
 }
 
-/// Fewer letters come about by chance.
-const LEAST_INNER: usize = 12;
-/// What `base64` writes in a line.
-const BASE64_LINE: usize = 76;
+/// Shorter runs of letters occur by chance.
+const MIN_INNER_CHARS: usize = 12;
+/// Line length of the `base64` program.
+const BASE64_LINE_CHARS: usize = 76;
 
 fn percent_encoded(value: &str, escape: impl Fn(u8) -> String) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);

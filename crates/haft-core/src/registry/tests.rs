@@ -1,4 +1,4 @@
-//! The registry's verbs, and what it does with tools that cannot be made.
+//! Tests of the registry, and of tools that cannot be created.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -74,7 +74,7 @@ fn duplicates_and_bad_names_are_refused_whole() {
 }
 
 #[tokio::test]
-async fn a_lazy_tool_is_made_once_and_again_after_a_refresh() {
+async fn a_lazy_tool_is_created_once_and_again_after_a_refresh() {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     let registry = Registry::default();
     let init = || async {
@@ -83,7 +83,7 @@ async fn a_lazy_tool_is_made_once_and_again_after_a_refresh() {
     };
     registry.define("task", init).expect("a new name");
     assert!(registry.has("task"));
-    assert_eq!(MADE.load(Ordering::SeqCst), 0, "not before somebody looks");
+    assert_eq!(MADE.load(Ordering::SeqCst), 0, "not before its first use");
     let (first, second) = tokio::join!(registry.get("task"), registry.get("task"));
     assert!(first.is_some() && second.is_some());
     assert_eq!(MADE.load(Ordering::SeqCst), 1);
@@ -93,7 +93,7 @@ async fn a_lazy_tool_is_made_once_and_again_after_a_refresh() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_cannot_be_made_costs_only_itself() {
+async fn a_tool_that_cannot_be_created_does_not_affect_others() {
     let registry = Registry::default();
     registry.register(Stub::new("first")).expect("a new name");
     registry.define("fails", || async { Err(ToolError::unavailable("no server")) }).expect("new");
@@ -109,10 +109,10 @@ async fn a_tool_that_cannot_be_made_costs_only_itself() {
     assert_eq!(
         registry.warnings(),
         [
-            "tool `fails` is left out: no server",
-            "tool `panics` is left out: its initialisation panicked",
-            "tool `hangs` is left out: it was not ready within 30 s",
-            "tool `lies` is left out: it calls itself `other`",
+            "tool `fails` is omitted: no server",
+            "tool `panics` is omitted: its initialisation panicked",
+            "tool `hangs` is omitted: it was not ready within 30 s",
+            "tool `lies` is omitted: it calls itself `other`",
         ]
     );
 }
@@ -131,7 +131,7 @@ async fn changes_are_announced() {
 }
 
 #[tokio::test]
-async fn definitions_are_filled_in_or_left_out_with_a_warning() {
+async fn definitions_are_filled_in_or_omitted_with_a_warning() {
     let registry = Registry::default();
     registry.register(Stub::described("good", "in ${workspace} on ${date}")).expect("new");
     registry.register(Stub::described("bad", "in ${nowhere}")).expect("new");
@@ -145,7 +145,7 @@ async fn definitions_are_filled_in_or_left_out_with_a_warning() {
     assert_eq!(definitions.specs[0].description, "in /w on 2026-11-15");
     assert_eq!(
         definitions.warnings,
-        ["tool `bad` is left out: the description's variable `${nowhere}` has no value"]
+        ["tool `bad` is omitted: the description's variable `${nowhere}` has no value"]
     );
 }
 

@@ -1,45 +1,45 @@
-//! A quick look whether a value fits a schema, for the keywords that typed tools use. Building a full validator takes
-//! longer than a whole process may take to answer; most values fit, and those are waved through here. Whatever this
-//! look is not sure of goes to the full validator.
+//! A quick check whether a value matches a schema, for the keywords that typed tools use. Building
+//! a full validator takes longer than a whole process may take to answer, and most values match.
+//! Cases that this check cannot decide go to the full validator.
 
 use serde_json::{Map, Number, Value};
 
-/// What a quick look comes to.
+/// The result of a quick check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum QuickResult {
     Fits,
     DoesNotFit,
-    /// A keyword that is not known here.
+    /// The schema has a keyword that this check does not know.
     Unsure,
 }
 
 /// Deeper schemas and values are left to the full validator.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
-pub(super) fn look(schema: &Value, value: &Value) -> Look {
-    look_at(schema, value, 0)
+pub(super) fn check(schema: &Value, value: &Value) -> QuickResult {
+    check_at(schema, value, 0)
 }
 
-fn look_at(schema: &Value, value: &Value, depth: usize) -> Look {
+fn check_at(schema: &Value, value: &Value, depth: usize) -> QuickResult {
     match schema {
-        Value::Bool(true) => Look::Fits,
-        Value::Bool(false) => Look::DoesNotFit,
-        Value::Object(keywords) if depth < DEEPEST => conjunction(
+        Value::Bool(true) => QuickResult::Fits,
+        Value::Bool(false) => QuickResult::DoesNotFit,
+        Value::Object(keywords) if depth < MAX_DEPTH => conjunction(
             keywords
                 .iter()
-                .map(|(keyword, setting)| hold(keyword, setting, keywords, value, depth)),
+                .map(|(keyword, setting)| check_keyword(keyword, setting, keywords, value, depth)),
         ),
-        _ => Look::Unsure,
+        _ => QuickResult::Unsure,
     }
 }
 
-fn hold(
+fn check_keyword(
     keyword: &str,
     setting: &Value,
     keywords: &Map<String, Value>,
     value: &Value,
     depth: usize,
-) -> Look {
+) -> QuickResult {
     match keyword {
         // Annotations; `format` is not asserted in 2020-12.
         "title"
@@ -55,13 +55,13 @@ fn hold(
         | super::ALIASES
         | super::REFERS_TO
         | super::SHORT
-        | super::PATH => Look::Fits,
+        | super::PATH => QuickResult::Fits,
         "type" => is_of_type(setting, value),
         "enum" => match setting {
             Value::Array(options) => {
                 disjunction(options.iter().map(|option| equals(option, value)))
             }
-            _ => Look::Unsure,
+            _ => QuickResult::Unsure,
         },
         "const" => equals(setting, value),
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => {
@@ -74,21 +74,23 @@ fn hold(
         "items" => items_fit(setting, value, depth),
         "anyOf" => any_fits(setting, value, depth),
         "oneOf" => one_fits(setting, value, depth),
-        _ => Look::Unsure,
+        _ => QuickResult::Unsure,
     }
 }
 
-/// `1` and `1.0` are the same number to a schema but not here, so unlike numbers prove nothing.
-fn equals(a: &Value, b: &Value) -> Look {
+/// `1` and `1.0` are the same number to a schema but not here, so unequal numbers prove nothing.
+fn equals(a: &Value, b: &Value) -> QuickResult {
     match (a, b) {
-        (a, b) if a == b => Look::Fits,
-        (Value::Number(_), Value::Number(_)) => Look::Unsure,
-        (Value::Array(_), Value::Array(_)) | (Value::Object(_), Value::Object(_)) => Look::Unsure,
-        _ => Look::DoesNotFit,
+        (a, b) if a == b => QuickResult::Fits,
+        (Value::Number(_), Value::Number(_)) => QuickResult::Unsure,
+        (Value::Array(_), Value::Array(_)) | (Value::Object(_), Value::Object(_)) => {
+            QuickResult::Unsure
+        }
+        _ => QuickResult::DoesNotFit,
     }
 }
 
-fn is_of_type(setting: &Value, value: &Value) -> Look {
+fn is_of_type(setting: &Value, value: &Value) -> QuickResult {
     let is = |name: &Value| match name.as_str() {
         Some("null") => sure(value.is_null()),
         Some("boolean") => sure(value.is_boolean()),
@@ -98,10 +100,10 @@ fn is_of_type(setting: &Value, value: &Value) -> Look {
         Some("number") => sure(value.is_number()),
         // `1.0` is an integer too, but rare enough to leave to the full validator.
         Some("integer") => match value {
-            Value::Number(number) if number.is_f64() => Look::Unsure,
+            Value::Number(number) if number.is_f64() => QuickResult::Unsure,
             other => sure(other.is_number()),
         },
-        _ => Look::Unsure,
+        _ => QuickResult::Unsure,
     };
     match setting {
         Value::Array(names) => disjunction(names.iter().map(is)),
@@ -109,10 +111,10 @@ fn is_of_type(setting: &Value, value: &Value) -> Look {
     }
 }
 
-fn in_range(keyword: &str, setting: &Value, value: &Value) -> Look {
-    let Value::Number(number) = value else { return Look::Fits };
+fn in_range(keyword: &str, setting: &Value, value: &Value) -> QuickResult {
+    let Value::Number(number) = value else { return QuickResult::Fits };
     let (Some(limit), Some(number)) = (exact(setting.as_number()), exact(Some(number))) else {
-        return Look::Unsure;
+        return QuickResult::Unsure;
     };
     sure(match keyword {
         "minimum" => number >= limit,
@@ -122,104 +124,105 @@ fn in_range(keyword: &str, setting: &Value, value: &Value) -> Look {
     })
 }
 
-/// A number that `f64` holds exactly; others are left to arithmetic that takes more care.
+/// A number that `f64` represents exactly; others are left to the full validator.
 fn exact(number: Option<&Number>) -> Option<f64> {
-    const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
-    number?.as_f64().filter(|float| float.abs() < LARGEST_EXACT)
+    const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+    number?.as_f64().filter(|float| float.abs() < MAX_EXACT_INTEGER)
 }
 
-fn of_length(keyword: &str, setting: &Value, value: &Value) -> Look {
+fn of_length(keyword: &str, setting: &Value, value: &Value) -> QuickResult {
     let length = match (keyword, value) {
         ("minLength" | "maxLength", Value::String(text)) => text.chars().count(),
         ("minItems" | "maxItems", Value::Array(items)) => items.len(),
-        _ => return Look::Fits,
+        _ => return QuickResult::Fits,
     };
-    let Some(limit) = setting.as_u64() else { return Look::Unsure };
+    let Some(limit) = setting.as_u64() else { return QuickResult::Unsure };
     let length = length as u64;
     sure(if keyword.starts_with("min") { length >= limit } else { length <= limit })
 }
 
-fn has_required(setting: &Value, value: &Value) -> Look {
+fn has_required(setting: &Value, value: &Value) -> QuickResult {
     let (Value::Array(names), Value::Object(object)) = (setting, value) else {
-        return if value.is_object() { Look::Unsure } else { Look::Fits };
+        return if value.is_object() { QuickResult::Unsure } else { QuickResult::Fits };
     };
     conjunction(names.iter().map(|name| match name.as_str() {
         Some(name) => sure(object.contains_key(name)),
-        None => Look::Unsure,
+        None => QuickResult::Unsure,
     }))
 }
 
-fn properties_fit(setting: &Value, value: &Value, depth: usize) -> Look {
+fn properties_fit(setting: &Value, value: &Value, depth: usize) -> QuickResult {
     let (Value::Object(properties), Value::Object(object)) = (setting, value) else {
-        return if value.is_object() { Look::Unsure } else { Look::Fits };
+        return if value.is_object() { QuickResult::Unsure } else { QuickResult::Fits };
     };
     let known = object.iter().filter_map(|(name, item)| Some((properties.get(name)?, item)));
-    conjunction(known.map(|(schema, item)| look_at(schema, item, depth + 1)))
+    conjunction(known.map(|(schema, item)| check_at(schema, item, depth + 1)))
 }
 
-fn no_others(setting: &Value, keywords: &Map<String, Value>, value: &Value) -> Look {
-    let Value::Object(object) = value else { return Look::Fits };
+fn no_others(setting: &Value, keywords: &Map<String, Value>, value: &Value) -> QuickResult {
+    let Value::Object(object) = value else { return QuickResult::Fits };
     match setting {
-        Value::Bool(true) => Look::Fits,
+        Value::Bool(true) => QuickResult::Fits,
         Value::Bool(false) if !keywords.contains_key("patternProperties") => {
             let known = keywords.get("properties").and_then(Value::as_object);
             let is_known = |name: &String| known.is_some_and(|known| known.contains_key(name));
             sure(object.keys().all(is_known))
         }
-        _ => Look::Unsure,
+        _ => QuickResult::Unsure,
     }
 }
 
-fn items_fit(setting: &Value, value: &Value, depth: usize) -> Look {
+fn items_fit(setting: &Value, value: &Value, depth: usize) -> QuickResult {
     match value {
         Value::Array(items) => {
-            conjunction(items.iter().map(|item| look_at(setting, item, depth + 1)))
+            conjunction(items.iter().map(|item| check_at(setting, item, depth + 1)))
         }
-        _ => Look::Fits,
+        _ => QuickResult::Fits,
     }
 }
 
-fn any_fits(setting: &Value, value: &Value, depth: usize) -> Look {
+fn any_fits(setting: &Value, value: &Value, depth: usize) -> QuickResult {
     match setting {
         Value::Array(branches) => {
-            disjunction(branches.iter().map(|s| look_at(s, value, depth + 1)))
+            disjunction(branches.iter().map(|s| check_at(s, value, depth + 1)))
         }
-        _ => Look::Unsure,
+        _ => QuickResult::Unsure,
     }
 }
 
-fn one_fits(setting: &Value, value: &Value, depth: usize) -> Look {
-    let Value::Array(branches) = setting else { return Look::Unsure };
-    let looks: Vec<Look> = branches.iter().map(|s| look_at(s, value, depth + 1)).collect();
-    if looks.contains(&Look::Unsure) {
-        return Look::Unsure;
+fn one_fits(setting: &Value, value: &Value, depth: usize) -> QuickResult {
+    let Value::Array(branches) = setting else { return QuickResult::Unsure };
+    let results: Vec<QuickResult> =
+        branches.iter().map(|s| check_at(s, value, depth + 1)).collect();
+    if results.contains(&QuickResult::Unsure) {
+        return QuickResult::Unsure;
     }
-    sure(looks.iter().filter(|look| **look == Look::Fits).count() == 1)
+    sure(results.iter().filter(|look| **look == QuickResult::Fits).count() == 1)
 }
 
-fn sure(fits: bool) -> Look {
-    if fits { Look::Fits } else { Look::DoesNotFit }
+fn sure(fits: bool) -> QuickResult {
+    if fits { QuickResult::Fits } else { QuickResult::DoesNotFit }
 }
 
-fn conjunction(looks: impl Iterator<Item = Look>) -> Look {
-    let mut result = Look::Fits;
-    for look in looks {
+fn conjunction(results: impl Iterator<Item = QuickResult>) -> QuickResult {
+    let mut result = QuickResult::Fits;
+    for look in results {
         match look {
-            Look::Fits => {}
-            Look::DoesNotFit => return Look::DoesNotFit,
-            Look::Unsure => result = Look::Unsure,
+            QuickResult::Fits => {}
+            QuickResult::DoesNotFit => return QuickResult::DoesNotFit,
+            QuickResult::Unsure => result = QuickResult::Unsure,
         }
     }
     result
 }
 
-fn disjunction(looks: impl Iterator<Item = Look>) -> Look {
-    let mut result = Look::DoesNotFit;
-    for look in looks {
+fn disjunction(results: impl Iterator<Item = QuickResult>) -> QuickResult {
+    let mut result = QuickResult::DoesNotFit;
+    for look in results {
         match look {
-            Look::Fits => return Look::Fits,
-            Look::DoesNotFit => {}
-            Look::Unsure => result = Look::Unsure,
+            QuickResult::Fits => return QuickResult::Fits,
+            QuickResult::DoesNotFit => {}
+            QuickResult::Unsure => result = QuickResult::Unsure,
         }
     }
     result
@@ -284,15 +287,15 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(512))]
 
-        /// The law of the quick look: when it is sure, the full validator agrees.
+        /// When the quick check is sure, the full validator agrees.
         #[test]
         fn sure_means_right(schema in any_schema(), values in prop::collection::vec(any_value(), 1..6)) {
             let Ok(full) = jsonschema::draft202012::new(&schema) else { return Ok(()) };
             for value in values {
-                match look(&schema, &value) {
-                    Look::Fits => prop_assert!(full.is_valid(&value), "{schema} takes {value}"),
-                    Look::DoesNotFit => prop_assert!(!full.is_valid(&value), "{schema} refuses {value}"),
-                    Look::Unsure => {}
+                match check(&schema, &value) {
+                    QuickResult::Fits => prop_assert!(full.is_valid(&value), "{schema} takes {value}"),
+                    QuickResult::DoesNotFit => prop_assert!(!full.is_valid(&value), "{schema} refuses {value}"),
+                    QuickResult::Unsure => {}
                 }
             }
         }
@@ -310,9 +313,12 @@ mod tests {
             "required": ["path"],
             "additionalProperties": false,
         });
-        assert_eq!(look(&schema, &json!({"path": "a", "limit": 5, "kind": "b"})), Look::Fits);
-        assert_eq!(look(&schema, &json!({"path": "a", "limit": null})), Look::Fits);
-        assert_eq!(look(&schema, &json!({"path": "a", "x": 1})), Look::DoesNotFit);
-        assert_eq!(look(&schema, &json!({"path": ""})), Look::DoesNotFit);
+        assert_eq!(
+            check(&schema, &json!({"path": "a", "limit": 5, "kind": "b"})),
+            QuickResult::Fits
+        );
+        assert_eq!(check(&schema, &json!({"path": "a", "limit": null})), QuickResult::Fits);
+        assert_eq!(check(&schema, &json!({"path": "a", "x": 1})), QuickResult::DoesNotFit);
+        assert_eq!(check(&schema, &json!({"path": ""})), QuickResult::DoesNotFit);
     }
 }

@@ -34,7 +34,8 @@ pub(crate) fn find(
         ignored: query.ignored,
         batch: BATCH_FILES,
     };
-    let limit = query.limit;
+    // Those that are skipped have to be found, too.
+    let limit = query.skip.saturating_add(query.limit);
     let walked = walk.run(|| Newest { limit, ..Newest::default() });
     let mut found = FoundFiles {
         is_complete: walked.is_complete,
@@ -49,7 +50,7 @@ pub(crate) fn find(
     }
     all.sort_unstable();
     all.truncate(limit);
-    found.files = all.into_iter().map(Aged::into_file).collect();
+    found.files = all.into_iter().skip(query.skip).map(Aged::into_file).collect();
     Ok(found)
 }
 
@@ -137,7 +138,13 @@ mod tests {
     }
 
     fn all(path: &str, pattern: &str) -> FindFiles {
-        FindFiles { path: path.into(), pattern: pattern.into(), limit: 1000, ignored: false }
+        FindFiles {
+            path: path.into(),
+            pattern: pattern.into(),
+            skip: 0,
+            limit: 1000,
+            ignored: false,
+        }
     }
 
     #[track_caller]
@@ -172,6 +179,22 @@ mod tests {
         }
         check(&files, &all(".", "*.x"), &["a.x", "b/a.x", "b.x", "c.x"]);
         check(&files, &FindFiles { limit: 2, ..all(".", "*.x") }, &["a.x", "b/a.x"]);
+    }
+
+    #[test]
+    fn pages_follow_each_other_to_the_last_file() {
+        let names: Vec<String> =
+            (0..25).map(|number| format!("d{}/{number}.x", number % 3)).collect();
+        let (_folder, files) = workspace(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let whole = files.find(&all(".", "*.x"), &|| false).expect("a glob").files;
+        let mut paged = Vec::new();
+        for skip in (0..40).step_by(10) {
+            let query = FindFiles { skip, limit: 10, ..all(".", "*.x") };
+            let page = files.find(&query, &|| false).expect("a glob");
+            assert_eq!(page.total, 25);
+            paged.extend(page.files);
+        }
+        assert_eq!(paged, whole);
     }
 
     #[test]
@@ -218,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_that_is_told_to_stop_says_that_it_did() {
+    fn a_stopped_walk_reports_that_it_stopped() {
         let (_folder, files) = workspace(&["a/1.x", "b/2.x"]);
         let found = files.find(&all(".", "*.x"), &|| true).expect("a glob");
         assert!(!found.is_complete && found.files.is_empty());

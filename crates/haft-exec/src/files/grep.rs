@@ -4,13 +4,18 @@
 
 mod lines;
 mod pattern;
+mod stream;
 
 use std::{
+    collections::BTreeMap,
     io::{self, Read},
     ops::ControlFlow,
     os::fd::OwnedFd,
-    path::Path,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    path::{Path, PathBuf},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use grep_regex::RegexMatcher;
@@ -19,9 +24,11 @@ use haft_core::{
     ToolError,
     files::{FileGrant, FileKind, FileMatches, MatchLine, SearchFiles, SearchResult, ShouldStop},
 };
-use rustix::fs::{self, FileType};
+use parking_lot::{Mutex, RwLock};
+use regex_automata::hybrid::dfa::DFA;
+use rustix::fs::{self, FileType, SeekFrom};
 
-use self::lines::{LineCollector, keep_matches};
+use self::lines::{LineCollector, keep_matches, skip_matches};
 use crate::files::{
     open_file::read_up_to,
     walk::{DirectoryWalk, FileVisitor, Globs, READ, Start, VisitedFile, should_report},
@@ -33,7 +40,8 @@ const BATCH_FILES: usize = 64;
 /// Maximum size of a file that is read at once; longer ones are read in blocks, so that a search
 /// can be stopped.
 const MAX_WHOLE_READ_BYTES: usize = 1 << 20;
-/// A longer line makes a file unreadable, because it would have to be in memory as a whole.
+/// A file with a longer line is searched byte by byte, because the line would have to be in memory
+/// as a whole.
 const MAX_LINE_BYTES: usize = 8 << 20;
 /// Matches that span lines need the whole file in memory.
 const MAX_MULTILINE_BYTES: usize = 32 << 20;
@@ -52,8 +60,8 @@ pub(crate) fn search(
         query,
         stop,
         matcher,
-        found: AtomicUsize::new(0),
-        has_more: AtomicBool::new(false),
+        automaton: OnceLock::new(),
+        found: FirstMatches::default(),
         is_stopped: AtomicBool::new(false),
     };
     match start.kind {
@@ -85,17 +93,64 @@ struct SharedSearch<'a> {
     query: &'a SearchFiles,
     stop: ShouldStop<'a>,
     matcher: RegexMatcher,
-    /// Number of matching lines in all finished files.
-    found: AtomicUsize,
-    /// The limit was exceeded: all workers may stop.
-    has_more: AtomicBool,
+    /// Made for the first file that needs it.
+    automaton: OnceLock<io::Result<DFA>>,
+    found: FirstMatches,
     is_stopped: AtomicBool,
 }
 
+/// The files with the first matches, by path. As soon as there are more matches than are wanted, files behind them need not
+/// be searched any more; which matches are found does not depend on the order of the walk.
+#[derive(Default)]
+struct FirstMatches {
+    files: Mutex<(BTreeMap<PathBuf, FileMatchLines>, usize)>,
+    /// No file behind this one matters.
+    last: RwLock<Option<PathBuf>>,
+    has_last: AtomicBool,
+}
+
+struct FileMatchLines {
+    lines: Vec<MatchLine>,
+    matches: usize,
+}
+
+impl FirstMatches {
+    fn is_needed(&self, path: &Path) -> bool {
+        !self.has_last.load(Ordering::Acquire)
+            || self.last.read().as_deref().is_none_or(|last| path <= last)
+    }
+
+    /// Takes what a file has, and drops files behind the first `wanted` matches.
+    fn add(&self, path: &Path, lines: Vec<MatchLine>, matches: usize, wanted: usize) {
+        let mut files = self.files.lock();
+        let (files, total) = &mut *files;
+        *total += matches;
+        files.insert(path.to_owned(), FileMatchLines { lines, matches });
+        while let Some(last) = files.last_entry()
+            && *total - last.get().matches >= wanted
+        {
+            *total -= last.remove().matches;
+        }
+        if *total >= wanted {
+            *self.last.write() = files.last_key_value().map(|(path, _)| path.clone());
+            self.has_last.store(true, Ordering::Release);
+        }
+    }
+}
+
 impl SharedSearch<'_> {
+    /// One more than is shown, to know whether there are more.
+    fn wanted(&self) -> usize {
+        self.query.skip.saturating_add(self.query.limit).saturating_add(1)
+    }
+
+    fn automaton(&self) -> io::Result<&DFA> {
+        let made = self.automaton.get_or_init(|| stream::automaton(self.query));
+        made.as_ref().map_err(|error| io::Error::other(error.to_string()))
+    }
+
     fn answer(&self, workers: Vec<SearchWorker<'_>>) -> SearchResult {
         let mut searched = SearchResult {
-            has_more: self.has_more.load(Ordering::Relaxed),
             is_complete: !self.is_stopped.load(Ordering::Relaxed),
             ..SearchResult::default()
         };
@@ -103,11 +158,33 @@ impl SharedSearch<'_> {
             searched.searched += worker.searched;
             searched.binary += worker.binary;
             searched.unreadable += worker.unreadable;
-            searched.files.extend(worker.files);
+            searched.unsearched.extend(worker.unsearched);
         }
-        searched.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        searched.matches = self.found.load(Ordering::Relaxed).min(self.query.limit);
+        searched.is_complete &= searched.unsearched.is_empty();
+        searched.unsearched.sort_unstable();
+        searched.unsearched.truncate(SearchResult::MAX_UNSEARCHED);
+        self.page(&mut searched);
         searched
+    }
+
+    /// Puts the wanted part of what was found into the answer.
+    fn page(&self, searched: &mut SearchResult) {
+        let query = self.query;
+        let (mut skip, mut room) = (query.skip, query.limit);
+        let (files, total) = std::mem::take(&mut *self.found.files.lock());
+        searched.has_more = total > query.skip.saturating_add(query.limit);
+        for (path, FileMatchLines { mut lines, matches }) in files {
+            let skipped = skip.min(matches);
+            skip -= skipped;
+            skip_matches(&mut lines, skipped, query.context);
+            let shown = room.min(matches - skipped);
+            keep_matches(&mut lines, shown, query.context);
+            room -= shown;
+            if shown > 0 {
+                searched.matches += shown;
+                searched.files.push(FileMatches { path, lines });
+            }
+        }
     }
 }
 
@@ -118,18 +195,18 @@ struct SearchWorker<'a> {
     matcher: RegexMatcher,
     searcher: Searcher,
     buffer: Vec<u8>,
-    files: Vec<FileMatches>,
     searched: usize,
     binary: usize,
     unreadable: usize,
+    unsearched: Vec<PathBuf>,
 }
 
 impl FileVisitor for SearchWorker<'_> {
     const VISITS_LINKS: bool = false;
 
     fn visit(&mut self, file: &VisitedFile<'_>) -> ControlFlow<()> {
-        if self.search.has_more.load(Ordering::Relaxed) {
-            return ControlFlow::Break(());
+        if !self.search.found.is_needed(file.path) {
+            return ControlFlow::Continue(());
         }
         match file.open() {
             Ok(handle) => self.search_file(handle, file.path),
@@ -159,31 +236,42 @@ impl<'a> SearchWorker<'a> {
             matcher: search.matcher.clone(),
             searcher,
             buffer: Vec::new(),
-            files: Vec::new(),
             searched: 0,
             binary: 0,
             unreadable: 0,
+            unsearched: Vec::new(),
         }
     }
 
     fn search_file(&mut self, handle: OwnedFd, path: &Path) -> ControlFlow<()> {
-        let query = self.search.query;
-        let found = self.search.found.load(Ordering::Relaxed);
-        let mut lines = LineCollector {
-            matcher: &self.search.matcher,
-            line_chars: query.line_chars,
-            enough: query.limit.saturating_sub(found),
+        let search = self.search;
+        let new = || LineCollector {
+            matcher: &search.matcher,
+            line_chars: search.query.line_chars,
+            enough: search.wanted() - 1,
             lines: Vec::new(),
             matches: 0,
             is_binary: false,
         };
-        let result = self.find_lines(handle, &mut lines);
-        let is_stopped = self.search.is_stopped.load(Ordering::Relaxed);
+        let mut lines = new();
+        let mut result = self.find_lines(&handle, &mut lines);
+        let is_stopped = || search.is_stopped.load(Ordering::Relaxed);
+        if let Err(SearchFailure::TooLong) = result
+            && !is_stopped()
+        {
+            lines = new();
+            result = self.find_in_long_lines(&handle, &mut lines);
+        }
         match result {
             Ok(false) => return ControlFlow::Continue(()),
-            Err(_) if !is_stopped => {
+            Err(SearchFailure::Unreadable) if !is_stopped() => {
                 self.unreadable += 1;
                 return ControlFlow::Continue(());
+            }
+            Err(SearchFailure::TooLong) if !is_stopped() => {
+                self.unsearched.push(path.to_owned());
+                // What was found before is worth showing.
+                self.searched += 1;
             }
             _ => self.searched += 1,
         }
@@ -191,13 +279,19 @@ impl<'a> SearchWorker<'a> {
             self.binary += 1;
             return ControlFlow::Continue(());
         }
-        self.keep(path, lines.lines, lines.matches)?;
-        if is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if lines.matches > 0 {
+            search.found.add(path, lines.lines, lines.matches, search.wanted());
+        }
+        if is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Returns false when it is not a regular file after all.
-    fn find_lines(&mut self, handle: OwnedFd, lines: &mut LineCollector<'_>) -> io::Result<bool> {
-        let stat = fs::fstat(&handle)?;
+    /// False when it is no regular file after all.
+    fn find_lines(
+        &mut self,
+        handle: &OwnedFd,
+        lines: &mut LineCollector<'_>,
+    ) -> Result<bool, SearchFailure> {
+        let stat = fs::fstat(handle).map_err(|_| SearchFailure::Unreadable)?;
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Ok(false);
         }
@@ -206,52 +300,68 @@ impl<'a> SearchWorker<'a> {
             if self.buffer.len() < size {
                 self.buffer.resize(size.next_power_of_two(), 0);
             }
-            let read = read_up_to(&handle, &mut self.buffer[..size])?;
-            self.searcher.search_slice(&self.matcher, &self.buffer[..read], lines)?;
-        } else {
-            let reader = BlockReader { handle, search: self.search };
-            self.searcher.search_reader(&self.matcher, reader, lines)?;
+            let read = read_up_to(handle, &mut self.buffer[..size]);
+            let read = read.map_err(|_| SearchFailure::Unreadable)?;
+            let searched = self.searcher.search_slice(&self.matcher, &self.buffer[..read], lines);
+            return searched.map(|()| true).map_err(|_| SearchFailure::Unreadable);
         }
-        Ok(true)
+        let mut reader = BlockReader::new(handle, self.search);
+        let searched = self.searcher.search_reader(&self.matcher, &mut reader, lines);
+        // What the searcher gives up by itself is a line, or a text of several, that is too long for its memory.
+        let failure =
+            if reader.has_failed { SearchFailure::Unreadable } else { SearchFailure::TooLong };
+        searched.map(|()| true).map_err(|_| failure)
     }
 
-    /// Adds the matches of a file to the result, up to the limit.
-    fn keep(&mut self, path: &Path, mut lines: Vec<MatchLine>, matches: usize) -> ControlFlow<()> {
-        if matches == 0 {
-            return ControlFlow::Continue(());
-        }
+    /// The same with lines of any length, but not with matches that span lines.
+    fn find_in_long_lines(
+        &self,
+        handle: &OwnedFd,
+        lines: &mut LineCollector<'_>,
+    ) -> Result<bool, SearchFailure> {
         let query = self.search.query;
-        let before = self.search.found.fetch_add(matches, Ordering::Relaxed);
-        let remaining = query.limit.saturating_sub(before);
-        let has_more = matches > remaining;
-        if has_more {
-            self.search.has_more.store(true, Ordering::Relaxed);
-            keep_matches(&mut lines, remaining, query.context);
+        if query.is_multiline {
+            return Err(SearchFailure::TooLong);
         }
-        if !lines.is_empty() {
-            self.files.push(FileMatches { path: path.to_owned(), lines });
-        }
-        if has_more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let dfa = self.search.automaton().map_err(|_| SearchFailure::TooLong)?;
+        fs::seek(handle, SeekFrom::Start(0)).map_err(|_| SearchFailure::Unreadable)?;
+        let mut reader = BlockReader::new(handle, self.search);
+        let searched = stream::find_lines(dfa, &mut reader, query.context, lines);
+        let failure =
+            if reader.has_failed { SearchFailure::Unreadable } else { SearchFailure::TooLong };
+        searched.map(|()| true).map_err(|_| failure)
     }
+}
+
+/// Why a file was not searched to its end.
+enum SearchFailure {
+    Unreadable,
+    /// A line, or a match that spans lines, would have to be in memory whole.
+    TooLong,
 }
 
 /// Reads a long file in blocks, and checks before each block whether to stop.
 struct BlockReader<'a> {
-    handle: OwnedFd,
+    handle: &'a OwnedFd,
     search: &'a SharedSearch<'a>,
+    has_failed: bool,
+}
+
+impl<'a> BlockReader<'a> {
+    fn new(handle: &'a OwnedFd, search: &'a SharedSearch<'a>) -> Self {
+        Self { handle, search, has_failed: false }
+    }
 }
 
 impl Read for BlockReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.search.has_more.load(Ordering::Relaxed) {
-            // The other workers found enough: act as if the file ended here.
-            return Ok(0);
-        }
         if (self.search.stop)() {
             self.search.is_stopped.store(true, Ordering::Relaxed);
             return Err(io::Error::other("stopped"));
         }
-        Ok(rustix::io::read(&self.handle, buffer)?)
+        let read = rustix::io::read(self.handle, buffer);
+        self.has_failed |= read.is_err_and(|error| error != rustix::io::Errno::INTR);
+        Ok(read?)
     }
 }
 
@@ -285,6 +395,7 @@ mod tests {
             is_multiline: false,
             context: 0,
             include: None,
+            skip: 0,
             limit: 1000,
             ignored: false,
             line_chars: 100,
@@ -442,12 +553,70 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_one_endless_line_does_not_fill_the_memory() {
-        let endless = b"x".repeat(MAX_LINE_BYTES * 2);
-        let (_folder, files) = workspace(&[("endless", &endless), ("ok", b"x\n")]);
-        let searched = run(&files, &for_text("xy?$"));
-        assert_eq!(formatted(&searched), ["ok:1:x"]);
-        assert_eq!(searched.unreadable, 1);
+    fn matches_in_endless_lines_are_found_and_shown() {
+        let mut endless = b"before\nx".to_vec();
+        endless.resize(MAX_LINE_BYTES * 2, b'x');
+        let place = MAX_LINE_BYTES + (MAX_LINE_BYTES >> 1);
+        endless[place..place + 6].copy_from_slice(b"needle");
+        endless.extend_from_slice(b"y\r\nneedle\r\nlast");
+        let (_folder, files) = workspace(&[("endless", &endless), ("ok", b"a needle\n")]);
+        let searched = run(&files, &SearchFiles { context: 1, ..for_text("nee.le") });
+        assert!(searched.is_complete && searched.unsearched.is_empty());
+        let lines = &searched.files[0].lines;
+        let numbers: Vec<(u64, bool)> = lines.iter().map(|it| (it.number, it.is_match)).collect();
+        assert_eq!(numbers, [(1, false), (2, true), (3, true), (4, false)]);
+        let (long, next) = (&lines[1], &lines[2]);
+        assert!(long.is_truncated && long.text.contains("xneedlex") && long.text.len() == 100);
+        assert_eq!((&*next.text, next.is_truncated), ("needle", false));
+        assert_eq!(searched.matches, 3);
+        for (pattern, count) in
+            [("^xx", 1), ("y$", 1), ("^needle$", 1), ("x.*needle.*y$", 1), ("^y", 0), ("z", 0)]
+        {
+            let query = SearchFiles { path: "endless".into(), ..for_text(pattern) };
+            assert_eq!(run(&files, &query).matches, count, "{pattern}");
+        }
+        let literal = SearchFiles { is_literal: true, ..for_text("x.*needle") };
+        assert_eq!(run(&files, &literal).matches, 0);
+        let any_case = SearchFiles { ignores_case: true, is_literal: true, ..for_text("NEEDLEX") };
+        assert_eq!(run(&files, &any_case).matches, 1);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_searched_is_named() {
+        let endless = b"x\n".repeat(MAX_MULTILINE_BYTES);
+        let (_folder, files) = workspace(&[("endless", &endless), ("ok", b"xy\n")]);
+        let searched = run(&files, &SearchFiles { is_multiline: true, ..for_text("xy") });
+        assert_eq!(formatted(&searched), ["ok:1:xy"]);
+        assert!(!searched.is_complete);
+        assert_eq!(searched.unsearched, [Path::new("endless")]);
+    }
+
+    #[test]
+    fn pages_follow_each_other_whatever_the_order_of_the_walk() {
+        let contents: Vec<(String, Vec<u8>)> = (0..150)
+            .map(|number| (format!("d{}/{number}", number % 7), b"hit\nno\n".repeat(number % 4)))
+            .collect();
+        let contents: Vec<(&str, &[u8])> =
+            contents.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())).collect();
+        let (_folder, files) = workspace(&contents);
+        let whole = run(&files, &for_text("hit"));
+        let all = formatted(&whole);
+        assert!(!whole.has_more && all.len() > 200);
+        for limit in [1, 17, 100] {
+            let mut paged = Vec::new();
+            loop {
+                let query = SearchFiles { skip: paged.len(), limit, ..for_text("hit") };
+                let page = run(&files, &query);
+                paged.extend(formatted(&page));
+                if !page.has_more {
+                    break;
+                }
+                assert_eq!(page.matches, limit);
+            }
+            assert_eq!(paged, all);
+            let beyond = SearchFiles { skip: all.len(), limit, ..for_text("hit") };
+            assert!(run(&files, &beyond).files.is_empty());
+        }
     }
 
     #[test]
@@ -457,7 +626,7 @@ mod tests {
         let (_folder, files) = workspace(&[("long", &long)]);
         let number = MAX_WHOLE_READ_BYTES / 4 + 1;
         check(&files, &for_text("needle"), &[&format!("long:{number}:the needle")]);
-        let asked = AtomicUsize::new(0);
+        let asked = std::sync::atomic::AtomicUsize::new(0);
         let stop = || asked.fetch_add(1, Ordering::Relaxed) > 5;
         let query = SearchFiles { path: "long".into(), ..for_text("needle") };
         let searched = files.search(&query, &stop).expect("a search");
@@ -479,6 +648,35 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// The automaton and the usual search find the same lines.
+        #[test]
+        fn long_lines_are_searched_as_short_ones_are(
+            text in "[abß \\r\n]{0,40}",
+            needle in "(\\^?[abß]{1,2}\\$?|a.*b|\\ba|[^a]b|(?i)A)",
+            context in 0_usize..3,
+            ignores_case in any::<bool>(),
+        ) {
+            let query = SearchFiles { context, ignores_case, ..for_text(&needle) };
+            let matcher = pattern::matcher(&query).expect("a pattern");
+            let new = || LineCollector {
+                matcher: &matcher, line_chars: 100, enough: 1000, lines: Vec::new(), matches: 0, is_binary: false,
+            };
+            let mut usual = new();
+            let mut searcher = SearcherBuilder::new()
+                .line_number(true).before_context(context).after_context(context).build();
+            searcher.search_slice(&matcher, text.as_bytes(), &mut usual).expect("a search");
+            let mut streamed = new();
+            let dfa = stream::automaton(&query).expect("a pattern");
+            let found = stream::find_lines(&dfa, text.as_bytes(), context, &mut streamed);
+            // It gives up on word borders beside letters beyond ASCII, and says so.
+            let may_give_up = needle.contains("\\b") && !text.is_ascii();
+            prop_assert!(found.is_ok() || may_give_up, "{found:?}");
+            if found.is_ok() {
+                prop_assert_eq!(streamed.lines, usual.lines);
+                prop_assert_eq!(streamed.matches, usual.matches);
+            }
+        }
 
         #[test]
         fn a_search_finds_what_looking_at_each_line_finds(

@@ -18,7 +18,7 @@ pub(crate) fn of(handle: &impl AsFd, shown: &Path) -> Result<FileMetadata, Errno
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let found = fs::statx(handle, "", flags, wanted)?;
     let file_type = FileType::from_raw_mode(found.stx_mode.into());
-    let has_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let has_creation_time = found.stx_mask & StatxFlags::BTIME.bits() != 0;
     let link_target = match file_type {
         FileType::Symlink => {
             let target = fs::readlinkat(handle, "", Vec::new())?;
@@ -35,7 +35,7 @@ pub(crate) fn of(handle: &impl AsFd, shown: &Path) -> Result<FileMetadata, Errno
         links: found.stx_nlink.into(),
         modified_ns: nanoseconds(&found.stx_mtime),
         changed_ns: nanoseconds(&found.stx_ctime),
-        created_ns: has_birth.then(|| nanoseconds(&found.stx_btime)),
+        created_ns: has_creation_time.then(|| nanoseconds(&found.stx_btime)),
         device: fs::makedev(found.stx_dev_major, found.stx_dev_minor),
         inode: found.stx_ino,
         link_target,

@@ -96,22 +96,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_was_broken_off_is_not_repeated_soon() {
+    fn a_stopped_scan_is_not_repeated_soon() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("file"), "x").expect("written");
         let workspace = Workspace::open(folder.path()).expect("a directory");
-        let look = |max: usize, stop: ShouldStop<'_>| {
+        let scan = |max: usize, stop: ShouldStop<'_>| {
             survey(&workspace, max, &FileGrant::none(), stop).expect("readable")
         };
         let forget = || *workspace.scan_paused_until.lock() = None;
-        let whole = look(1, &|| false);
+        let whole = scan(1, &|| false);
         assert!(whole.is_complete && whole.files.len() == 1, "{whole:?}");
-        assert!(!look(1, &|| true).is_complete, "told to stop");
-        assert!(!look(1, &|| false).is_complete, "nobody looks");
+        assert!(!scan(1, &|| true).is_complete, "stopped");
+        assert!(!scan(1, &|| false).is_complete, "no scan is tried");
         forget();
-        assert!(!look(0, &|| false).is_complete, "too many");
-        assert!(!look(1, &|| false).is_complete, "nobody looks");
+        assert!(!scan(0, &|| false).is_complete, "too many");
+        assert!(!scan(1, &|| false).is_complete, "no scan is tried");
         forget();
-        assert!(look(1, &|| false).is_complete, "after a while somebody does");
+        assert!(scan(1, &|| false).is_complete, "tried again after a while");
     }
 }

@@ -54,8 +54,16 @@ pub(crate) fn tree(
             ..TreeListing::default()
         },
     };
-    builder.build(rules);
-    Ok(builder.arranged())
+    match query.skip {
+        None => {
+            builder.build(rules);
+            Ok(builder.arranged())
+        }
+        Some(skip) => {
+            builder.page(rules, skip);
+            Ok(builder.tree)
+        }
+    }
 }
 
 /// A collected entry.
@@ -81,6 +89,14 @@ struct FoundEntry {
     name: Vec<u8>,
     kind: FileKind,
     is_ignored: bool,
+}
+
+/// A directory that a page has come to.
+struct PageDirectory {
+    /// Relative to the directory the walk began at.
+    above: PathBuf,
+    pending: PendingDirectory,
+    rest: std::vec::IntoIter<FoundEntry>,
 }
 
 struct TreeBuilder<'a> {
@@ -111,10 +127,72 @@ impl TreeBuilder<'_> {
             }
             level = self.add_level(listed);
             depth += 1;
+            if self.tree.has_more {
+                // Only entries of one directory, none of which has entries behind it, stand as in a listing of everything.
+                let is_beginning = depth == 1 && (level.is_empty() || self.query.depth == 1);
+                self.tree.next_skip = Some(if is_beginning { self.nodes.len() } else { 0 });
+            }
             if self.tree.has_more || !self.tree.is_complete {
                 return;
             }
         }
+    }
+
+    /// Gathers a part of a listing of everything, in its order.
+    fn page(&mut self, rules: Option<Arc<IgnoreRules>>, skip: usize) {
+        let path = self.start.path.as_os_str().as_bytes().to_vec();
+        let mut pending = PendingDirectory { node: None, path, rules };
+        let Some(found) = self.list(&mut pending) else { return };
+        let mut open =
+            vec![PageDirectory { above: PathBuf::new(), pending, rest: found.into_iter() }];
+        let mut passed = 0;
+        while let Some(directory) = open.last_mut() {
+            let Some(FoundEntry { name, kind, is_ignored }) = directory.rest.next() else {
+                open.pop();
+                continue;
+            };
+            if self.tree.entries.len() == self.query.limit {
+                self.tree.has_more = true;
+                self.tree.next_skip = Some(passed);
+                return;
+            }
+            let path = directory.above.join(OsStr::from_bytes(&name));
+            let mut below = None;
+            if kind == FileKind::Directory && !is_ignored && open.len() < self.query.depth {
+                below = self.below(open.last(), &path, &name);
+            }
+            if !self.tree.is_complete {
+                return;
+            }
+            if passed >= skip {
+                let is_closed = kind == FileKind::Directory && below.is_none();
+                self.tree.entries.push(TreeEntry { path, kind, is_closed });
+            }
+            passed += 1;
+            open.extend(below);
+        }
+    }
+
+    /// A directory in another, listed; `None` when it cannot be read, or when the walk is stopped.
+    fn below(
+        &mut self,
+        above: Option<&PageDirectory>,
+        path: &Path,
+        name: &[u8],
+    ) -> Option<PageDirectory> {
+        if (self.stop)() {
+            self.tree.is_complete = false;
+            return None;
+        }
+        let PendingDirectory { path: above, rules, .. } = &above?.pending;
+        let mut pending =
+            PendingDirectory { node: None, path: above.clone(), rules: rules.clone() };
+        if !pending.path.is_empty() {
+            pending.path.push(b'/');
+        }
+        pending.path.extend_from_slice(name);
+        let rest = self.list(&mut pending)?.into_iter();
+        Some(PageDirectory { above: path.to_owned(), pending, rest })
     }
 
     /// Returns the sorted entries of a directory; `None` when it cannot be read.
@@ -127,7 +205,7 @@ impl TreeBuilder<'_> {
                 pending.rules =
                     IgnoreRules::with(pending.rules.take(), &handle, seen, pending.path.len());
             }
-            self.judge(pending, &mut found);
+            self.filter_entries(pending, &mut found);
             found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             Ok(found)
         });
@@ -161,7 +239,7 @@ impl TreeBuilder<'_> {
     }
 
     /// Drops closed and ignored files; ignored directories are listed without their contents.
-    fn judge(&self, pending: &PendingDirectory, found: &mut Vec<FoundEntry>) {
+    fn filter_entries(&self, pending: &PendingDirectory, found: &mut Vec<FoundEntry>) {
         let mut shown = self.prefix.clone();
         shown.extend_from_slice(&pending.path);
         if !pending.path.is_empty() {
@@ -285,7 +363,7 @@ mod tests {
     }
 
     fn whole(path: &str) -> WalkTree {
-        WalkTree { path: path.into(), depth: 9, limit: 1000, ignored: false }
+        WalkTree { path: path.into(), depth: 9, skip: None, limit: 1000, ignored: false }
     }
 
     fn formatted(tree: &TreeListing) -> Vec<String> {
@@ -360,6 +438,41 @@ mod tests {
     }
 
     #[test]
+    fn pages_follow_each_other_to_the_last_entry() {
+        let mut paths: Vec<String> =
+            (0..40).map(|number| format!("d{}/e{}/{number:02}", number % 3, number % 2)).collect();
+        paths.extend([".git/config", "target/x", "a", "z"].map(str::to_owned));
+        let (folder, files) = workspace(&paths.iter().map(String::as_str).collect::<Vec<_>>());
+        fs::write(folder.path().join(".gitignore"), "target\n").expect("written");
+        for depth in [1, 2, 9] {
+            let whole = files.tree(&WalkTree { depth, ..whole(".") }, &|| false).expect("a tree");
+            for limit in [1, 7, 100] {
+                let (mut paged, mut skip) = (Vec::new(), Some(0));
+                while let Some(next) = skip {
+                    let query = WalkTree { depth, skip, limit, ..super::tests::whole(".") };
+                    let page = files.tree(&query, &|| false).expect("a tree");
+                    assert_eq!(next, paged.len());
+                    assert_eq!(page.has_more, page.next_skip.is_some());
+                    paged.extend(page.entries);
+                    skip = page.next_skip;
+                }
+                assert_eq!(paged, whole.entries, "{depth} {limit}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_overview_says_where_a_listing_of_everything_goes_on() {
+        let (_folder, files) = workspace(&["a", "b", "c", "d/1", "d/2"]);
+        for (path, depth, limit, next_skip) in
+            [(".", 9, 2, Some(2)), (".", 9, 5, Some(0)), (".", 1, 3, Some(3)), (".", 9, 6, None)]
+        {
+            let query = WalkTree { depth, limit, ..whole(path) };
+            assert_eq!(files.tree(&query, &|| false).expect("a tree").next_skip, next_skip);
+        }
+    }
+
+    #[test]
     fn a_tree_of_exactly_the_limit_is_whole() {
         let (_folder, files) = workspace(&["a/1", "b/1", "b/2"]);
         let query = WalkTree { limit: 5, ..whole(".") };
@@ -367,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_listed_is_told() {
+    fn what_cannot_be_listed_is_reported() {
         let (_folder, files) = workspace(&["a/1"]);
         let error = files.tree(&whole("a/1"), &|| false).expect_err("a file");
         assert_eq!(error.kind(), ErrorKind::Input);
@@ -376,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_shared_fairly() {
+    fn the_limit_is_shared_fairly() {
         for (remaining, sizes, share) in [
             (10, &[3, 3][..], usize::MAX),
             (10, &[5, 5], usize::MAX),

@@ -174,7 +174,7 @@ struct OpenFolder {
     rules: Option<Arc<IgnoreRules>>,
 }
 
-/// NameList in one buffer, each ended by a zero byte.
+/// Names in one buffer, each ended by a zero byte.
 #[derive(Default)]
 struct NameList(Vec<u8>);
 
@@ -256,14 +256,14 @@ impl RunningWalk<'_> {
         task: Task,
         new: &mut Vec<Task>,
     ) -> ControlFlow<()> {
-        self.ask()?;
+        self.check_stop()?;
         match task {
             Task::Directory { path, rules } => self.enter(worker, path, rules, new),
             Task::Files(folder, names) => self.visit_all(worker, &folder, &names),
         }
     }
 
-    fn ask(&self) -> ControlFlow<()> {
+    fn check_stop(&self) -> ControlFlow<()> {
         if !(self.walk.stop)() {
             return ControlFlow::Continue(());
         }
@@ -316,7 +316,7 @@ impl RunningWalk<'_> {
         let mut listed = 0_usize;
         while let Some(entry) = entries.next() {
             listed += 1;
-            if listed.is_multiple_of(ENTRIES_PER_STOP_CHECK) && self.ask().is_break() {
+            if listed.is_multiple_of(ENTRIES_PER_STOP_CHECK) && self.check_stop().is_break() {
                 break;
             }
             let entry = match entry {
@@ -405,7 +405,7 @@ impl RunningWalk<'_> {
         let base = self.go_to(&mut worker.shown, folder);
         for (at, name) in names.iter().enumerate() {
             if at % FILES_PER_STOP_CHECK == FILES_PER_STOP_CHECK - 1 {
-                self.ask()?;
+                self.check_stop()?;
             }
             worker.shown.truncate(base);
             worker.shown.extend_from_slice(name.to_bytes());
@@ -474,6 +474,7 @@ mod tests {
             is_multiline: false,
             context: 0,
             include: None,
+            skip: 0,
             limit: 10,
             ignored: false,
             line_chars: 100,
@@ -497,9 +498,14 @@ mod tests {
                     let _ = fs::renameat_with(CWD, &inner, CWD, &link, RenameFlags::EXCHANGE);
                 }
             });
-            let all =
-                FindFiles { path: ".".into(), pattern: "**".into(), limit: 10, ignored: false };
-            // Nothing here may panic before the other thread is told to stop.
+            let all = FindFiles {
+                path: ".".into(),
+                pattern: "**".into(),
+                skip: 0,
+                limit: 10,
+                ignored: false,
+            };
+            // Nothing here may panic before the other thread is stopped.
             let mut leaks = 0;
             for _ in 0..500 {
                 let is_secret = |path: &Path| path.ends_with("secret");
@@ -525,7 +531,8 @@ mod tests {
             disk::write(deep.join("side/f"), "x").expect("written");
         }
         let files = ReadFiles::unchecked(Arc::new(Workspace::open(folder.path()).expect("opens")));
-        let all = FindFiles { path: ".".into(), pattern: "f".into(), limit: 10, ignored: false };
+        let all =
+            FindFiles { path: ".".into(), pattern: "f".into(), skip: 0, limit: 10, ignored: false };
         assert_eq!(files.find(&all, &|| false).expect("a walk").total, 120);
     }
 

@@ -203,7 +203,7 @@ impl Workspace {
             ))
             .hint("a person can add its folder under [roots] in their config"),
             Errno::NAMETOOLONG => ToolError::input(format!("`{path}` has a name that is too long"))
-                .hint("names have at most 255 bytes"),
+                .hint("names have at max 255 bytes"),
             Errno::NOSPC | Errno::DQUOT => {
                 ToolError::unavailable(format!("no space left on the device for `{path}`"))
                     .hint("nothing was changed; free some space and retry")
@@ -231,7 +231,7 @@ impl Workspace {
 
 impl Disk for Workspace {
     fn open(&self, path: &Path, grant: &FileGrant) -> Result<Opened, ToolError> {
-        if let Some(real) = grant.seen_file(path)
+        if let Some(real) = grant.resolved_file(path)
             && let Some(located) = self.split_shown(real)
         {
             grant.check(&located.shown)?;
@@ -299,11 +299,11 @@ impl Disk for Workspace {
 
     fn scan(
         &self,
-        most: usize,
+        max: usize,
         grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<WorkspaceScan, ToolError> {
-        survey::survey(self, most, grant, stop)
+        survey::survey(self, max, grant, stop)
     }
 
     fn change(

@@ -13,7 +13,7 @@ const MAX_BYTES: usize = 8 << 20;
 const MAX_PAGES: usize = 32;
 /// Maximum freshness, whatever the server says.
 const MAX_FRESHNESS: Duration = Duration::from_secs(300);
-/// How long a page is kept for revalidation.
+/// Time that a page is kept for revalidation.
 const RETENTION: Duration = Duration::from_secs(900);
 
 /// Identifies a request: the URL and the Accept header.

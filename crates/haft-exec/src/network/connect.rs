@@ -114,9 +114,9 @@ pub(super) async fn tunnel(
     match status {
         Some(status) if (200..300).contains(&status) => Ok(wire),
         status => {
-            let said = status.map_or("no HTTP".to_owned(), |status| status.to_string());
+            let status = status.map_or("no HTTP".to_owned(), |status| status.to_string());
             let message =
-                format!("the proxy does not connect to {target}: it responds with {said}");
+                format!("the proxy does not connect to {target}: it responds with {status}");
             Err(NetworkError::Proxy
                 .error(ErrorKind::Network, message)
                 .hint("check `proxy` under [network], and whether the proxy allows this host"))

@@ -1,5 +1,5 @@
 //! Sends a request and follows its redirects: each hop is checked and sent, and ends the request or
-//! leads to the next hop. SecretSource for one origin are not sent to another.
+//! leads to the next hop. Secrets for one origin are not sent to another.
 
 use haft_core::{
     ErrorKind, ToolError,

@@ -1,4 +1,4 @@
-//! Replaces `secret:NAME` in a request, and redacts the values from the response. SecretSource
+//! Replaces `secret:NAME` in a request, and redacts the values from the response. Secrets
 //! leave this module only in the request to the host that it names.
 
 use std::borrow::Cow;
@@ -114,7 +114,7 @@ fn encoded(value: &str, place: SecretContext) -> Cow<'_, str> {
         SecretContext::Query => {
             url::form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().into()
         }
-        // Line breaks and other controls were refused, so these two are all.
+        // Control characters were refused, so only these two need escaping.
         SecretContext::Json => value.replace('\\', r"\\").replace('"', "\\\"").into(),
     }
 }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_too_short_is_told_without_its_value() {
+    fn unknown_and_short_secrets_are_reported_without_their_value() {
         let kind = |text: &str| {
             fill(text, SecretContext::Plain, "h")
                 .err()

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_or_unknown_is_told() {
+    fn broken_and_unknown_encodings_are_reported() {
         let whole = packed("gzip", b"some text");
         let (half, _) = whole.split_at(whole.len() / 2);
         assert_eq!(unpack("gzip", half, 100, 5), Err(BodyError::Broken));

@@ -18,13 +18,13 @@ use haft_core::{
 use super::closed::Closed;
 use crate::{
     Workspace,
-    sandbox::{Inside, Listening, Reporter, Room, ShownFolders},
+    sandbox::{NamespaceEntry, NamespaceSet, NotificationListener, ReportingFilter, ShownFolders},
 };
 
 /// A way to run programs.
 pub(crate) trait LaunchBackend: Send + Sync {
     /// Returns where this backend runs programs.
-    fn place(&self) -> ExecutorKind;
+    fn kind(&self) -> ExecutorKind;
 
     /// Prepares a launch.
     ///
@@ -78,7 +78,7 @@ pub(crate) struct Recipe {
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) restrictions: ChildRestrictions,
     /// Receives reports of denied calls.
-    pub(crate) listening: Option<Listening>,
+    pub(crate) listening: Option<NotificationListener>,
     /// Control of the launch inside its container, when the started process only represents it
     /// here.
     pub(crate) isolated: Option<Arc<dyn IsolatedLaunch>>,
@@ -115,21 +115,21 @@ pub(crate) struct ChildRestrictions {
     pub(crate) no_new_privileges: bool,
     /// The namespaces to enter and the privileges to keep; applied before all others. This also
     /// changes the directory.
-    pub(crate) inside: Option<Inside>,
+    pub(crate) namespaces: Option<NamespaceEntry>,
     /// Does what the seccomp program does, and also reports denied calls. Where this is
     /// unsupported, the restrictions are the same.
-    pub(crate) reporter: Option<Reporter>,
+    pub(crate) reporter: Option<ReportingFilter>,
 }
 
 impl ChildRestrictions {
     /// Returns the namespace set that the child enters.
-    pub(crate) fn room(&self) -> Option<Arc<Room>> {
-        self.inside.as_ref()?.room.clone()
+    pub(crate) fn namespace_set(&self) -> Option<Arc<NamespaceSet>> {
+        self.namespaces.as_ref()?.namespace_set.clone()
     }
 
     /// Returns true when the child enters a new user namespace.
     pub(crate) fn enters_user_namespace(&self) -> bool {
-        self.inside.as_ref().is_some_and(Inside::enters_user_namespace)
+        self.namespaces.as_ref().is_some_and(NamespaceEntry::enters_user_namespace)
     }
 
     /// Applies the restrictions to this process permanently. For a child between fork and exec:
@@ -139,9 +139,9 @@ impl ChildRestrictions {
     /// # Errors
     /// The kernel's error; the child must not continue.
     pub(crate) fn apply(&self) -> io::Result<()> {
-        if let Some(inside) = &self.inside {
+        if let Some(namespaces) = &self.namespaces {
             // Nothing may be reached by handle after this: handles lead out of the sandbox.
-            inside.enter()?;
+            namespaces.enter()?;
         }
         if self.no_new_privileges {
             rustix::thread::set_no_new_privs(true)?;
@@ -149,7 +149,7 @@ impl ChildRestrictions {
         if let Some(rules) = &self.landlock {
             restrict(rules)?;
         }
-        if self.reporter.as_ref().is_some_and(Reporter::begin) {
+        if self.reporter.as_ref().is_some_and(ReportingFilter::begin) {
             return Ok(());
         }
         if let Some(program) = &self.seccomp {

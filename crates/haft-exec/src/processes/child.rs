@@ -89,7 +89,7 @@ impl ChildStack {
     /// When there is no memory.
     pub(crate) fn new() -> io::Result<Self> {
         let open = ProtFlags::READ | ProtFlags::WRITE;
-        #[expect(unsafe_code, reason = "there is no other way to memory of this sort")]
+        #[expect(unsafe_code, reason = "a stack with a guard page needs mmap")]
         // SAFETY: the kernel chooses the address, so no mapping of ours is replaced, and its first
         // page is not used.
         let memory = unsafe {
@@ -101,7 +101,7 @@ impl ChildStack {
     }
 
     fn failure(&self) -> &AtomicI32 {
-        #[expect(unsafe_code, reason = "the words between child and parent lie here")]
+        #[expect(unsafe_code, reason = "child and parent share this value")]
         // SAFETY: the last page is mapped, aligned, valid as long as `self` lives, and used only
         // for this value.
         unsafe {
@@ -160,7 +160,7 @@ impl ChildStack {
         let shared = if shares_memory { libc::CLONE_VM } else { 0 };
         let flags = shared | libc::CLONE_VFORK | libc::SIGCHLD;
         let held = block_signals()?;
-        #[expect(unsafe_code, reason = "std makes children only by copying our memory")]
+        #[expect(unsafe_code, reason = "std cannot spawn a child that shares memory")]
         // SAFETY: as in `clone_child`: its own stack, only system calls, and this thread is
         // suspended until it exits.
         let pid = unsafe {
@@ -184,7 +184,7 @@ impl ChildStack {
             if setup.command.restrictions.enters_user_namespace() { 0 } else { libc::CLONE_VM };
         let flags = shared | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
         let mut handle: libc::c_int = -1;
-        #[expect(unsafe_code, reason = "std makes children only by copying our memory")]
+        #[expect(unsafe_code, reason = "std cannot spawn a child that shares memory")]
         // SAFETY: the child runs on its own stack (below the last page), makes only system calls,
         // and never returns into our frames. This thread is suspended until the child no longer
         // uses our memory (CLONE_VFORK), so its input stays valid; no signal handler runs in it.
@@ -199,7 +199,7 @@ impl ChildStack {
 
 fn child_handle(pid: libc::c_int, handle: libc::c_int) -> io::Result<(Pid, OwnedFd)> {
     let Some(pid) = Pid::from_raw(pid.max(0)) else { return Err(io::Error::last_os_error()) };
-    #[expect(unsafe_code, reason = "the kernel has put its number there")]
+    #[expect(unsafe_code, reason = "the kernel has stored the descriptor there")]
     // SAFETY: with CLONE_PIDFD the kernel created this descriptor for us, and no other code has it.
     let handle = unsafe { OwnedFd::from_raw_fd(handle) };
     Ok((pid, handle))
@@ -209,10 +209,7 @@ fn child_handle(pid: libc::c_int, handle: libc::c_int) -> io::Result<(Pid, Owned
 /// child continues on the caller's stack: so it gets a copy of our memory.
 fn clone_into_group(group: &OwnedFd, setup: &ChildSetup<'_>) -> io::Result<(Pid, OwnedFd)> {
     let mut handle: libc::c_int = -1;
-    #[expect(
-        unsafe_code,
-        reason = "clone_args is plain numbers, and zero is each one's usual value"
-    )]
+    #[expect(unsafe_code, reason = "clone_args is plain numbers, and zero is each one's default")]
     // SAFETY: the structure consists of numbers only.
     let mut how: libc::clone_args = unsafe { std::mem::zeroed() };
     let flags = libc::CLONE_VFORK | libc::CLONE_PIDFD;
@@ -234,7 +231,7 @@ fn clone_into_group(group: &OwnedFd, setup: &ChildSetup<'_>) -> io::Result<(Pid,
 
 impl Drop for ChildStack {
     fn drop(&mut self) {
-        #[expect(unsafe_code, reason = "what was mapped by hand goes by hand")]
+        #[expect(unsafe_code, reason = "unmaps the memory that `new` mapped")]
         // SAFETY: it was mapped with this length, and no child uses it: the thread that creates one
         // waits until it has exited.
         let _ = unsafe { munmap(self.memory, STACK_BYTES) };
@@ -286,7 +283,7 @@ impl ChildSetup<'_> {
             return Err(io::ErrorKind::Interrupted.into());
         }
         restore_signals(&empty_signal_set());
-        #[expect(unsafe_code, reason = "std starts programs only in its own way")]
+        #[expect(unsafe_code, reason = "std has no plain execve")]
         // SAFETY: all of these are addresses of strings that end with a zero byte, and the lists
         // end with a null.
         unsafe {
@@ -301,7 +298,7 @@ impl ChildSetup<'_> {
 fn move_to(end: BorrowedFd<'_>, number: libc::c_int) -> io::Result<()> {
     #[expect(
         unsafe_code,
-        reason = "rustix wants an owner of the number, and has one for these only by allocating"
+        reason = "rustix needs an owned descriptor, and creating one for these allocates"
     )]
     // SAFETY: the child may replace its first three descriptors.
     let moved = unsafe { libc::dup2(end.as_raw_fd(), number) };
@@ -327,7 +324,7 @@ fn mark_one_by_one() -> io::Result<()> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let end = limit.maximum.unwrap_or(HIGHEST).min(HIGHEST);
     for number in 3..libc::c_int::try_from(end).unwrap_or(libc::c_int::MAX) {
-        #[expect(unsafe_code, reason = "the numbers belong to no owner here")]
+        #[expect(unsafe_code, reason = "these descriptors have no owner here")]
         // SAFETY: the call takes numbers; for a closed descriptor it fails and changes nothing.
         unsafe {
             libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC);
@@ -350,7 +347,7 @@ fn reset_signals() {
 }
 
 fn empty_signal_set() -> libc::sigset_t {
-    #[expect(unsafe_code, reason = "sets of signals are made by C")]
+    #[expect(unsafe_code, reason = "only C functions create signal sets")]
     // SAFETY: zeroes are a valid set, and the call only writes into it.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();

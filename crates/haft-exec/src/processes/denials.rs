@@ -5,17 +5,17 @@ use std::{path::Path, sync::Arc};
 use haft_core::commands::Denial;
 
 use super::limits::{ControlGroup, LimitHits};
-use crate::sandbox::Noted;
+use crate::sandbox::ReportedDenials;
 
 pub(crate) struct LaunchDenials {
-    reported: Noted,
+    reported: ReportedDenials,
     group: Option<Arc<ControlGroup>>,
     /// The counters before it began, as of the last check.
     before: LimitHits,
 }
 
 impl LaunchDenials {
-    pub(crate) fn new(reported: Noted, group: Option<Arc<ControlGroup>>) -> Self {
+    pub(crate) fn new(reported: ReportedDenials, group: Option<Arc<ControlGroup>>) -> Self {
         let before = group.as_ref().map(|group| group.known_hits()).unwrap_or_default();
         Self { reported, group, before }
     }

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_listed_is_handed_on_and_nobody_is_asked_anything() {
+    fn only_listed_variables_are_inherited_and_prompts_are_off() {
         let ours = ours(&[
             ("PATH", "/bin"),
             ("LC_ALL", "C"),

@@ -94,7 +94,7 @@ pub(crate) struct ScanTimeout(pub(crate) PathBuf);
 pub(crate) struct FolderScan {
     grant: FileGrant,
     pub(crate) roots: Vec<Arc<RootFolders>>,
-    /// FolderCache that cannot be read.
+    /// Folders that cannot be read.
     pub(crate) unreadable: Vec<PathBuf>,
 }
 

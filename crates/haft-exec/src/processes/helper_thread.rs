@@ -5,7 +5,7 @@ use std::{io, sync::mpsc, thread};
 
 use parking_lot::Mutex;
 
-type Job = Box<dyn FnOnce() + Send>;
+type HelperJob = Box<dyn FnOnce() + Send>;
 
 /// Runs a job on that thread and waits for it.
 ///
@@ -15,26 +15,26 @@ pub(crate) fn on_helper_thread<T: Send + 'static>(
     job: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     let (answer, done) = mpsc::channel();
-    let job: Job = Box::new(move || {
+    let job: HelperJob = Box::new(move || {
         let _ = answer.send(job());
     });
-    queue()?.send(job).map_err(|_| gone())?;
-    done.recv().map_err(|_| gone())
+    queue()?.send(job).map_err(|_| thread_ended())?;
+    done.recv().map_err(|_| thread_ended())
 }
 
-fn queue() -> io::Result<mpsc::Sender<Job>> {
-    static QUEUE: Mutex<Option<mpsc::Sender<Job>>> = Mutex::new(None);
+fn queue() -> io::Result<mpsc::Sender<HelperJob>> {
+    static QUEUE: Mutex<Option<mpsc::Sender<HelperJob>>> = Mutex::new(None);
     let mut queue = QUEUE.lock();
     if let Some(queue) = &*queue {
         return Ok(queue.clone());
     }
-    let (sender, jobs) = mpsc::channel::<Job>();
+    let (sender, jobs) = mpsc::channel::<HelperJob>();
     thread::Builder::new()
-        .name("haft-aside".to_owned())
+        .name("haft-helper".to_owned())
         .spawn(move || jobs.into_iter().for_each(|job| job()))?;
     Ok(queue.insert(sender).clone())
 }
 
-fn gone() -> io::Error {
-    io::Error::other("the thread that starts programs is gone")
+fn thread_ended() -> io::Error {
+    io::Error::other("the thread that starts programs is thread_ended")
 }

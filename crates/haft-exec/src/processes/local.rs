@@ -13,7 +13,7 @@ use super::backend::{ChildRestrictions, LaunchBackend, LaunchContext, Recipe};
 pub(crate) struct Local;
 
 impl LaunchBackend for Local {
-    fn place(&self) -> ExecutorKind {
+    fn kind(&self) -> ExecutorKind {
         ExecutorKind::Local
     }
 

@@ -39,18 +39,18 @@ use super::{
     spawn::SpawnedProcess,
     watched::{WatchedFd, watch},
 };
-use crate::sandbox::Room;
+use crate::sandbox::NamespaceSet;
 
 /// Number of bytes per read.
 const READ_BYTES: usize = 64 << 10;
-/// How long to wait for the output of a program that has ended: another process may hold the pipe
+/// Timeout for the output of a program that has ended: another process may hold the pipe
 /// forever.
 const PIPE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Shorter times are not slept through: the runtime's clock is coarser.
 const MIN_SLEEP: Duration = Duration::from_micros(500);
-/// How long the processes that a leader leaves may take to end by themselves.
+/// Time in which the processes that a leader leaves may end by themselves.
 const TREE_TIMEOUT: Duration = Duration::from_millis(20);
-/// How long a process may take to end after it was asked to.
+/// Time in which a process may end after it was asked to.
 const GRACE: Duration = Duration::from_millis(100);
 /// Interval of checks of the git directories while a command runs.
 const GIT_INTERVAL: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ pub(crate) struct RunningProcess {
     /// True when the container disappeared.
     is_lost: AtomicBool,
     handle: OwnedFd,
-    room: Mutex<Option<Arc<Room>>>,
+    namespace_set: Mutex<Option<Arc<NamespaceSet>>>,
     input: Mutex<Option<Arc<WatchedFd>>>,
     reads: Stdin,
     out: Log,
@@ -133,7 +133,7 @@ impl RunningProcess {
             isolated,
             is_lost: AtomicBool::new(false),
             handle: spawned.handle.try_clone()?,
-            room: Mutex::new(spawned.room),
+            namespace_set: Mutex::new(spawned.namespace_set),
             input: Mutex::new(input),
             reads,
             out,
@@ -154,12 +154,12 @@ impl RunningProcess {
     /// Reads and waits until the process has ended and its output is read.
     async fn run(self: Arc<Self>, handle: WatchedFd, out: WatchedFd, err: Option<WatchedFd>) {
         let drain = async {
-            let complaints = async {
+            let errors = async {
                 if let Some(err) = &err {
                     self.drain(err, &self.err).await;
                 }
             };
-            tokio::join!(self.drain(&out, &self.out), complaints);
+            tokio::join!(self.drain(&out, &self.out), errors);
         };
         let mut drain = std::pin::pin!(drain);
         let end = async {
@@ -297,10 +297,10 @@ impl RunningProcess {
 
     /// Removing mounts takes time, so it happens in the background.
     fn release_namespaces(&self) {
-        let room = self.room.lock().take();
+        let namespace_set = self.namespace_set.lock().take();
         // Usually other processes use it as well.
-        if let Some(room) = room.and_then(Arc::into_inner) {
-            tokio::task::spawn_blocking(move || drop(room));
+        if let Some(namespace_set) = namespace_set.and_then(Arc::into_inner) {
+            tokio::task::spawn_blocking(move || drop(namespace_set));
         }
     }
 

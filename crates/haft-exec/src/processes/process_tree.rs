@@ -267,7 +267,8 @@ pub(crate) fn note_unsandboxed() {
 
 static HAS_RUN_UNSANDBOXED: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if this process has no descendants. Only a process that adopts its orphans can know.
+/// Returns true if this process has no descendants. Only a process that adopts its orphans can
+/// know.
 fn has_no_descendants() -> bool {
     let ended = orphans::ended();
     let Some(orphans) = orphans::alive() else { return false };

@@ -25,7 +25,7 @@ use super::{
     child::{ChildCommand, ChildStack},
     limits::{Allowance, ControlGroup, LaunchMark, ProcessLimits},
 };
-use crate::sandbox::Room;
+use crate::sandbox::NamespaceSet;
 
 /// The maximum for an unprivileged user: fewer wakeups for a program with much output.
 const PIPE_SIZE: usize = 1 << 20;
@@ -38,7 +38,7 @@ pub(crate) struct SpawnedProcess {
     pub(crate) handle: OwnedFd,
     /// The namespace set that it runs in. While it is held the kernel does not remove it, which the
     /// end of the process would have to wait for.
-    pub(crate) room: Option<Arc<Room>>,
+    pub(crate) namespace_set: Option<Arc<NamespaceSet>>,
     pub(crate) ends: ParentEnds,
 }
 
@@ -85,7 +85,7 @@ struct JobQueue {
 struct SpawnedChild {
     pid: Pid,
     handle: OwnedFd,
-    room: Option<Arc<Room>>,
+    namespace_set: Option<Arc<NamespaceSet>>,
 }
 
 struct SpawnJob {
@@ -122,8 +122,8 @@ impl Spawner {
         let (answer, spawned) = mpsc::channel();
         self.add(SpawnJob { recipe, mark, directory, child_ends, answer })?;
         let gone = || io::Error::other("the thread that starts programs is gone");
-        let SpawnedChild { pid, handle, room } = spawned.recv().map_err(|_| gone())??;
-        Ok(SpawnedProcess { pid, handle, room, ends })
+        let SpawnedChild { pid, handle, namespace_set } = spawned.recv().map_err(|_| gone())??;
+        Ok(SpawnedProcess { pid, handle, namespace_set, ends })
     }
 
     /// Returns the control group of all programs, if there is one.
@@ -170,7 +170,11 @@ impl SharedWork {
                     none => none.insert(ChildStack::new()?),
                 };
                 let (pid, handle) = stack.spawn(&command, child_group)?;
-                Ok(SpawnedChild { pid, handle, room: command.restrictions.room() })
+                Ok(SpawnedChild {
+                    pid,
+                    handle,
+                    namespace_set: command.restrictions.namespace_set(),
+                })
             });
             let _ = answer.send(spawned);
         }

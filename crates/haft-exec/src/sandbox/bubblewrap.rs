@@ -1,5 +1,7 @@
-//! The fence that bubblewrap builds: processes of their own, and, where it is not started in a room, the layout as mounts and
-//! an empty network when there is to be none. The seccomp program and the scopes of Landlock go up before bubblewrap starts, so they leave it what it needs.
+//! The bubblewrap backend: a separate PID namespace and, where bubblewrap is not started in a
+//! namespace set, the layout as mounts and an empty network for launches without the network. The
+//! seccomp program and the Landlock scopes are applied before bubblewrap starts, so they allow what
+//! it needs.
 
 use std::{
     ffi::OsString,
@@ -15,12 +17,12 @@ use haft_core::{
 use seccompiler::BpfProgram;
 
 use super::{
-    layout::{self, Access, Layout, Part},
-    notices, probe,
-    rooms::{Inside, Rooms},
-    rules,
+    landlock_rules,
+    layout::{self, Layout, LayoutPart, PathAccess},
+    namespace_set::{NamespaceEntry, NamespaceSets},
+    notifications, probe,
     scratch::{Scratch, Scratches},
-    syscalls::{self, Calls, Internet, Namespaces},
+    syscalls::{self, Internet, Namespaces, SyscallPolicy},
 };
 use crate::processes::{
     backend::{ChildRestrictions, LaunchBackend, LaunchContext, Recipe},
@@ -30,27 +32,27 @@ use crate::processes::{
 pub(crate) struct Bubblewrap {
     program: PathBuf,
     scratches: Scratches,
-    rooms: Rooms,
-    /// Whether it is started in a room; tried once.
-    has_rooms: OnceLock<bool>,
-    /// Without it bubblewrap needs a user namespace.
+    namespace_sets: NamespaceSets,
+    /// True when it is started in a namespace set; tried once.
+    has_namespace_sets: OnceLock<bool>,
+    /// Without root bubblewrap needs a user namespace.
     is_root: bool,
     has_scopes: bool,
 }
 
-/// Not the path of anybody's environment: what builds a wall must not come from who stands behind it.
-const PLACES: &[&str] =
+/// Not from PATH: a sandboxed program must not choose the program that builds the sandbox.
+const PROGRAM_PATHS: &[&str] =
     &["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
 
-/// Of root's rights those over files, so that it can work in folders of others.
-const KEPT_RIGHTS: &[&str] = &["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID"];
+/// Root keeps its capabilities over files, so that it can work in folders of other users.
+const KEPT_CAPABILITIES: &[&str] = &["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID"];
 
-/// What programs look for in `/sys`. All of it would be twenty mounts to make read-only, one by one.
-const OF_SYS: &[&str] = &["/sys/devices/system", "/sys/kernel/mm"];
+/// The parts of `/sys` that programs need. Making all of it read-only would take twenty mounts.
+const VISIBLE_SYS: &[&str] = &["/sys/devices/system", "/sys/kernel/mm"];
 
-/// Where the program is, if it is installed.
+/// Returns the path of bubblewrap, if it is installed.
 pub(crate) fn installed() -> Option<PathBuf> {
-    PLACES.iter().map(PathBuf::from).find(|path| path.is_file())
+    PROGRAM_PATHS.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
 impl Bubblewrap {
@@ -64,79 +66,94 @@ impl Bubblewrap {
         Ok(Self {
             program,
             scratches: Scratches::in_directory(temporary),
-            rooms: Rooms::default(),
-            has_rooms: OnceLock::new(),
+            namespace_sets: NamespaceSets::default(),
+            has_namespace_sets: OnceLock::new(),
             is_root: rustix::process::geteuid().is_root(),
-            has_scopes: rules::version() >= rules::NEEDED,
+            has_scopes: landlock_rules::version() >= landlock_rules::NEEDED,
         })
     }
 
-    /// The restrictions, and what is denied where calls can be reported.
+    /// Returns the restrictions, and the seccomp program that applies when calls can be reported.
     fn restrictions(
         &self,
         launch: &Launch,
     ) -> Result<(ChildRestrictions, Arc<BpfProgram>), ToolError> {
         let namespaces = if self.is_root { Namespaces::WithRights } else { Namespaces::WithUser };
-        // In a network of its own there are no abstract sockets of others; in the machine's only the scopes keep them away.
+        // A separate network has no abstract sockets of other programs; in the machine's network
+        // only the Landlock scopes block them.
         let unix = self.has_scopes || !launch.confinement.network;
-        let landlock = if self.has_scopes { Some(Arc::new(rules::scopes_only()?)) } else { None };
-        let calls = Calls { internet: Internet::Allowed, unix, namespaces, attributes: true };
+        let landlock =
+            if self.has_scopes { Some(Arc::new(landlock_rules::scopes_only()?)) } else { None };
+        let calls =
+            SyscallPolicy { internet: Internet::Allowed, unix, namespaces, attributes: true };
         let restrictions = ChildRestrictions {
             landlock,
-            // Who reports keeps programs from the sockets of others. Where nobody can, there are none.
-            seccomp: Some(syscalls::program(Calls { unix: false, ..calls })?),
+            // The reporting filter blocks sockets of other programs. Without it all unix sockets
+            // are denied.
+            seccomp: Some(syscalls::program(SyscallPolicy { unix: false, ..calls })?),
             no_new_privileges: true,
-            inside: None,
+            namespaces: None,
             reporter: None,
         };
         Ok((restrictions, syscalls::program(calls)?))
     }
 
-    /// Builds all of it.
-    fn builds_all(&self, launch: &Launch, (layout, scratch): (&Layout, &Scratch)) -> Vec<OsString> {
-        let mut words = self.spaces(launch);
-        words.add(["--unshare-ipc"]);
+    /// The arguments with which bubblewrap builds everything.
+    fn all_arguments(
+        &self,
+        launch: &Launch,
+        (layout, scratch): (&Layout, &Scratch),
+    ) -> Vec<OsString> {
+        let mut arguments = self.namespace_arguments(launch);
+        arguments.add(["--unshare-ipc"]);
         if !launch.confinement.network {
-            words.add(["--unshare-net"]);
+            arguments.add(["--unshare-net"]);
         }
-        words.0.extend(places(layout, scratch));
-        words.0
+        arguments.0.extend(places(layout, scratch));
+        arguments.0
     }
 
-    /// Started in a room, where there is all but processes of its own.
-    fn builds_the_rest(&self, launch: &Launch) -> Vec<OsString> {
-        let mut words = self.spaces(launch);
-        words.add(["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"]);
-        words.0
+    /// The arguments for a start in a namespace set, which has everything but the PID namespace.
+    fn arguments_in_namespace_set(&self, launch: &Launch) -> Vec<OsString> {
+        let mut arguments = self.namespace_arguments(launch);
+        arguments.add(["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"]);
+        arguments.0
     }
 
-    fn spaces(&self, launch: &Launch) -> Words {
-        let mut words = Words(vec![self.program.clone().into()]);
-        words.add(["--die-with-parent", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]);
+    fn namespace_arguments(&self, launch: &Launch) -> BwrapArguments {
+        let mut arguments = BwrapArguments(vec![self.program.clone().into()]);
+        arguments.add([
+            "--die-with-parent",
+            "--unshare-pid",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+        ]);
         if !matches!(launch.input, Stdin::Terminal { .. }) {
-            words.add(["--new-session"]);
+            arguments.add(["--new-session"]);
         }
-        words.add(["--cap-drop", "ALL"]);
+        arguments.add(["--cap-drop", "ALL"]);
         if self.is_root {
-            KEPT_RIGHTS.iter().for_each(|right| words.add(["--cap-add", right]));
+            KEPT_CAPABILITIES
+                .iter()
+                .for_each(|capability| arguments.add(["--cap-add", capability]));
         } else {
-            words.add(["--unshare-user", "--disable-userns"]);
+            arguments.add(["--unshare-user", "--disable-userns"]);
         }
-        words
+        arguments
     }
 
-    fn has_rooms(&self) -> bool {
-        *self.has_rooms.get_or_init(|| probe::mounts().works)
+    fn has_namespace_sets(&self) -> bool {
+        *self.has_namespace_sets.get_or_init(|| probe::mounts().works)
     }
 }
 
 impl LaunchBackend for Bubblewrap {
     fn forget(&self, session: &str) {
-        self.rooms.forget(session);
+        self.namespace_sets.forget(session);
         self.scratches.forget(session);
     }
 
-    fn place(&self) -> ExecutorKind {
+    fn kind(&self) -> ExecutorKind {
         ExecutorKind::Sandbox
     }
 
@@ -144,61 +161,66 @@ impl LaunchBackend for Bubblewrap {
         let scratch = self.scratches.of_session(&launch.session)?;
         let layout = Layout::of(context, launch.confinement.writes, &scratch)?;
         let (mut restrictions, denying) = self.restrictions(launch)?;
-        let mut words = if self.has_rooms() {
+        let mut arguments = if self.has_namespace_sets() {
             let network = launch.confinement.network;
             let whole = (&layout, &*scratch);
-            let room = self.rooms.room(&launch.session, whole, network, || Ok(None))?;
-            restrictions.inside = Some(Inside { kept: None, ..Inside::of(room, &context.path)? });
-            Words(self.builds_the_rest(launch))
+            let namespace_set =
+                self.namespace_sets.namespace_set(&launch.session, whole, network, || Ok(None))?;
+            restrictions.namespaces = Some(NamespaceEntry {
+                kept: None,
+                ..NamespaceEntry::of(namespace_set, &context.path)?
+            });
+            BwrapArguments(self.arguments_in_namespace_set(launch))
         } else {
-            Words(self.builds_all(launch, (&layout, &scratch)))
+            BwrapArguments(self.all_arguments(launch, (&layout, &scratch)))
         };
-        words.add(["--chdir".into(), context.path.clone().into_os_string(), "--".into()]);
-        words.0.extend(local::command(&launch.program, context)?);
+        arguments.add(["--chdir".into(), context.path.clone().into_os_string(), "--".into()]);
+        arguments.0.extend(local::command(&launch.program, context)?);
         let environment = layout::environment(context, layout.tmp());
         let internet = Internet::of(launch.confinement.network);
         let builder = Some(self.program.clone());
-        let arranged = notices::arrange(Arc::new(layout), internet, builder, &denying);
+        let arranged =
+            notifications::prepare_reporting(Arc::new(layout), internet, builder, &denying);
         let (reporter, listening) = arranged.unzip();
         restrictions.reporter = reporter;
-        let command = words.0;
+        let command = arguments.0;
         Ok(Recipe { command, environment, restrictions, listening, isolated: None })
     }
 }
 
 fn places(layout: &Layout, scratch: &Scratch) -> Vec<OsString> {
-    let mut words = Words::default();
-    // Root needs no right but being the owner to change the machine by files of `/proc`.
-    words.add(["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]);
-    words.add(["--dir", "/run", "--dir", "/var"]);
-    for path in OF_SYS.iter().filter(|path| Path::new(path).exists()) {
-        words.add(["--ro-bind", path, path]);
+    let mut arguments = BwrapArguments::default();
+    // Root can change the machine by files of `/proc` without any capability, because it owns them.
+    arguments.add(["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]);
+    arguments.add(["--dir", "/run", "--dir", "/var"]);
+    for path in VISIBLE_SYS.iter().filter(|path| Path::new(path).exists()) {
+        arguments.add(["--ro-bind", path, path]);
     }
     for part in &layout.parts {
         match part {
-            Part::Shown { path, access } => {
-                let how = if *access == Access::Write { "--bind" } else { "--ro-bind" };
-                words.bind(how, path, path);
+            LayoutPart::Shown { path, access } => {
+                let how = if *access == PathAccess::Write { "--bind" } else { "--ro-bind" };
+                arguments.bind(how, path, path);
             }
-            // It makes one by itself.
-            Part::Private { at, .. } if at == Path::new(layout::SHARED_MEMORY) => {}
-            Part::Private { at, source } => words.bind("--bind", source, at),
-            Part::Hidden { path, is_directory } => {
-                words.bind("--ro-bind", &scratch.nothing(*is_directory), path)
+            // bubblewrap creates this one itself.
+            LayoutPart::Private { at, .. } if at == Path::new(layout::SHARED_MEMORY) => {}
+            LayoutPart::Private { at, source } => arguments.bind("--bind", source, at),
+            LayoutPart::Hidden { path, is_directory } => {
+                arguments.bind("--ro-bind", &scratch.nothing(*is_directory), path)
             }
-            Part::Link { at, to } => words.bind("--symlink", to, at),
+            LayoutPart::Link { at, to } => arguments.bind("--symlink", to, at),
         }
     }
-    words.add(["--remount-ro", "/"]);
-    words.0
+    arguments.add(["--remount-ro", "/"]);
+    arguments.0
 }
 
 #[derive(Default)]
-struct Words(Vec<OsString>);
+struct BwrapArguments(Vec<OsString>);
 
-impl Words {
-    fn add<const N: usize>(&mut self, words: [impl Into<OsString>; N]) {
-        self.0.extend(words.map(Into::into));
+impl BwrapArguments {
+    fn add<const N: usize>(&mut self, arguments: [impl Into<OsString>; N]) {
+        self.0.extend(arguments.map(Into::into));
     }
 
     fn bind(&mut self, how: &str, source: &Path, at: &Path) {

@@ -1,9 +1,10 @@
-//! Containers around programs: one warm container for each session and for each sort of launch (with or without the network,
-//! with or without writing), made when it is first needed. Programs run in it by the engine's `exec`; what ends, counts and
-//! watches them inside is the resident (`resident.sh`), which lives exactly as long as the pipe that haft holds.
+//! Runs programs in containers: one warm container per session and kind of launch (with or without
+//! the network, with or without writing), created when it is first needed. The engine's `exec` runs
+//! programs in it; the supervisor inside (`supervisor.sh`) counts, watches and ends them, and lives
+//! exactly as long as the pipe that haft holds.
 //!
-//! Nothing is ever held less than this: without an engine or an image nothing runs. Images are never fetched by haft, which
-//! would be a download that nobody was asked about.
+//! Nothing runs with less isolation: without an engine or an image no program runs. haft never
+//! fetches images, because no person approved the download.
 
 mod engine;
 mod isolated;
@@ -31,10 +32,10 @@ use haft_core::{
 };
 
 use self::{
-    engine::{Engine, Kind},
-    isolated::Inside,
-    plan::Plan,
-    warm::Warm,
+    engine::{ContainerEngine, ContainerEngineKind},
+    isolated::ContainerLaunch,
+    plan::ContainerPlan,
+    warm::WarmContainer,
 };
 pub use self::{probe::container_verdict, settings::ContainerSettings};
 use crate::{
@@ -46,28 +47,29 @@ use crate::{
     sandbox::Scratches,
 };
 
-/// Programs run in containers.
+/// Runs programs in containers.
 pub(crate) struct Container {
     settings: Arc<ContainerSettings>,
-    /// What the engine is started with.
+    /// The variables of the engine's process.
     variables: Variables,
-    engine: OnceLock<Arc<Engine>>,
-    sessions: Mutex<HashMap<String, Arc<Session>>>,
-    /// What covers files that programs must not see.
+    engine: OnceLock<Arc<ContainerEngine>>,
+    sessions: Mutex<HashMap<String, Arc<SessionContainers>>>,
+    /// Directories whose entries cover files that programs must not see.
     scratches: Scratches,
 }
 
 /// The containers of one session.
 #[derive(Default)]
-struct Session {
-    /// By network and writes. Each is made under its own lock: the first of many launches makes it, the others wait.
-    rooms: [Mutex<Option<Arc<Warm>>>; 4],
-    /// Those that no launch goes into any more and that something still runs in.
-    retired: Mutex<Vec<Arc<Warm>>>,
+struct SessionContainers {
+    /// By network and writes. Each has its own lock: the first of several launches creates it, the
+    /// others wait.
+    containers: [Mutex<Option<Arc<WarmContainer>>>; 4],
+    /// Containers that accept no further launch but in which something still runs.
+    retired: Mutex<Vec<Arc<WarmContainer>>>,
 }
 
 impl Container {
-    /// Looks for nothing yet.
+    /// Creates the backend; the engine is looked up on first use.
     pub(crate) fn new(
         settings: Arc<ContainerSettings>,
         variables: &Variables,
@@ -82,62 +84,66 @@ impl Container {
         }
     }
 
-    fn engine(&self) -> Result<Arc<Engine>, ToolError> {
+    fn engine(&self) -> Result<Arc<ContainerEngine>, ToolError> {
         if let Some(engine) = self.engine.get() {
             engine.check()?;
             return Ok(engine.clone());
         }
-        let found = Engine::find(&self.settings, self.variables.clone())?;
+        let found = ContainerEngine::find(&self.settings, self.variables.clone())?;
         let engine = self.engine.get_or_init(|| Arc::new(found)).clone();
         let sweeper = engine.clone();
-        // Beside the start of the first container, which takes longer.
+        // In parallel with the start of the first container, which takes longer.
         let _ = thread::Builder::new()
             .name("haft-sweep".to_owned())
             .spawn(move || owner::sweep(&sweeper));
         Ok(engine)
     }
 
-    fn session(&self, session: &str) -> Arc<Session> {
+    fn session(&self, session: &str) -> Arc<SessionContainers> {
         self.sessions().entry(session.to_owned()).or_default().clone()
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<SessionContainers>>> {
         self.sessions.lock()
     }
 
-    /// The container for such a launch; another one when the old one is gone, or when its mounts do not hold any more what
-    /// they have to.
-    fn warm(&self, launch: &Launch, context: &LaunchContext) -> Result<Arc<Warm>, ToolError> {
+    /// Returns the container for such a launch; creates another one when the old one is gone, or
+    /// when its mounts no longer cover what they must.
+    fn warm(
+        &self,
+        launch: &Launch,
+        context: &LaunchContext,
+    ) -> Result<Arc<WarmContainer>, ToolError> {
         let engine = self.engine()?;
         let session = self.session(&launch.session);
-        session.bury();
+        session.remove_unused();
         let Confinement { network, writes } = launch.confinement;
-        let room = &session.rooms[usize::from(network) + 2 * usize::from(writes)];
-        let mut room = room.lock();
-        if let Some(warm) = &*room {
-            if warm.serves(self.settings.longest, &context.closed) {
+        let container = &session.containers[usize::from(network) + 2 * usize::from(writes)];
+        let mut container = container.lock();
+        if let Some(warm) = &*container {
+            if warm.serves(self.settings.max_age, &context.closed) {
                 return Ok(warm.clone());
             }
             session.retire(warm.clone());
-            *room = None;
+            *container = None;
         }
         let cover = self.scratches.of_session(&launch.session)?;
-        let plan = Plan::of(&self.settings, launch, context, &engine, &cover)?;
-        let warm = Arc::new(Warm::start(engine, plan)?);
+        let plan = ContainerPlan::of(&self.settings, launch, context, &engine, &cover)?;
+        let warm = Arc::new(WarmContainer::start(engine, plan)?);
         note(&warm);
-        *room = Some(warm.clone());
+        *container = Some(warm.clone());
         Ok(warm)
     }
 }
 
-impl Session {
-    fn retire(&self, warm: Arc<Warm>) {
+impl SessionContainers {
+    fn retire(&self, warm: Arc<WarmContainer>) {
         self.retired().push(warm);
-        self.bury();
+        self.remove_unused();
     }
 
-    /// Ends the retired ones that nothing runs in.
-    fn bury(&self) {
+    /// Ends the retired containers in which nothing runs.
+    fn remove_unused(&self) {
         self.retired().retain(|warm| {
             let is_needed = warm.is_used();
             if !is_needed {
@@ -147,22 +153,23 @@ impl Session {
         });
     }
 
-    fn retired(&self) -> MutexGuard<'_, Vec<Arc<Warm>>> {
+    fn retired(&self) -> MutexGuard<'_, Vec<Arc<WarmContainer>>> {
         self.retired.lock()
     }
 
     fn end(&self) {
-        let rooms = self.rooms.iter().filter_map(|room| {
-            let mut room = room.lock();
-            room.take()
+        let containers = self.containers.iter().filter_map(|container| {
+            let mut container = container.lock();
+            container.take()
         });
-        let all: Vec<Arc<Warm>> = rooms.chain(std::mem::take(&mut *self.retired())).collect();
+        let all: Vec<Arc<WarmContainer>> =
+            containers.chain(std::mem::take(&mut *self.retired())).collect();
         end_all(&all);
     }
 }
 
-/// One ends while the other does: an engine takes a quarter of a second for each.
-fn end_all(all: &[Arc<Warm>]) {
+/// Ends them in parallel: an engine takes a quarter of a second for each.
+fn end_all(all: &[Arc<WarmContainer>]) {
     match all {
         [] => {}
         [one] => one.end(),
@@ -174,23 +181,23 @@ fn end_all(all: &[Arc<Warm>]) {
     }
 }
 
-/// Every container of this process that may live.
-static ALL: Mutex<Vec<Weak<Warm>>> = Mutex::new(Vec::new());
+/// Every container of this process that may be alive.
+static ALL: Mutex<Vec<Weak<WarmContainer>>> = Mutex::new(Vec::new());
 
-fn note(warm: &Arc<Warm>) {
+fn note(warm: &Arc<WarmContainer>) {
     let mut all = ALL.lock();
     all.retain(|known| known.strong_count() > 0);
     all.push(Arc::downgrade(warm));
 }
 
-/// Ends every container that this process has made.
+/// Ends every container that this process has created.
 pub(crate) fn end_everything() {
     let all = std::mem::take(&mut *ALL.lock());
     end_all(&all.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
 }
 
 impl LaunchBackend for Container {
-    fn place(&self) -> ExecutorKind {
+    fn kind(&self) -> ExecutorKind {
         ExecutorKind::Container
     }
 
@@ -200,8 +207,8 @@ impl LaunchBackend for Container {
         let program = warm.command(&launch.program, &directory, &self.settings)?;
         let mark = context.environment.iter().find(|(name, _)| name == MARK);
         let mark = mark.map(|(_, mark)| mark.to_string_lossy().into_owned()).unwrap_or_default();
-        let inside = Inside::new(warm.clone(), &mark);
-        // Its warnings would stand among the words of the program.
+        let inside = ContainerLaunch::new(warm.clone(), &mark);
+        // Its warnings would mix with the output of the program.
         let mut command = warm.engine.words(["--log-level", "fatal", "exec"]);
         command.extend(handles(launch.input, warm.engine.kind));
         command.extend(["--workdir".into(), directory.into_os_string()]);
@@ -213,7 +220,7 @@ impl LaunchBackend for Container {
         }
         let mut environment = self.variables.clone();
         for (variable, _) in &launch.secrets {
-            // By name only: what stands among arguments every process of the machine can read.
+            // By name only: every process of the machine can read arguments.
             engine::check_not_its_own(variable)?;
             command.extend(["--env".into(), variable.into()]);
             let valued = context.environment.iter().find(|(name, _)| name == variable.as_str());
@@ -244,17 +251,17 @@ impl Drop for Container {
     }
 }
 
-/// What of its handles a program really has.
-fn handles(input: Stdin, kind: Kind) -> Vec<OsString> {
+/// The options for the input of a program.
+fn handles(input: Stdin, kind: ContainerEngineKind) -> Vec<OsString> {
     match input {
         Stdin::Closed => vec![],
         Stdin::Open => vec!["--interactive".into()],
         Stdin::Terminal { .. } => {
-            // What is written is for the program: no letters may mean something to the engine. Docker takes nothing as
-            // its usual keys, so it gets ones that nobody types.
+            // The input is for the program: no key may have a meaning for the engine. Docker treats
+            // an empty value as its default keys, so it gets keys that are never typed.
             let keys = match kind {
-                Kind::Podman => "",
-                Kind::Docker => "ctrl-_,ctrl-^,ctrl-_,ctrl-^,ctrl-_",
+                ContainerEngineKind::Podman => "",
+                ContainerEngineKind::Docker => "ctrl-_,ctrl-^,ctrl-_,ctrl-^,ctrl-_",
             };
             let keys = format!("--detach-keys={keys}");
             vec!["--interactive".into(), "--tty".into(), keys.into()]
@@ -262,22 +269,24 @@ fn handles(input: Stdin, kind: Kind) -> Vec<OsString> {
     }
 }
 
-/// What is done inside before the program begins.
+/// The command line that runs before the program.
 fn before(launch: &Launch) -> Vec<OsString> {
     let words = |script: &str| ["sh", "-c", script].map(OsString::from).into();
     match (launch.input, launch.streams) {
-        // Docker tells a terminal its size when the program runs already, and on a busy machine so does podman.
+        // Docker sets the terminal's size only after the program has started, and so does podman on
+        // a busy machine.
         (Stdin::Terminal { rows, columns }, _) => {
             words(&format!(r#"stty rows {rows} cols {columns} 2>/dev/null; exec "$0" "$@""#))
         }
-        // The engine carries the two outputs apart and would mix their order; joined inside they are one.
+        // The engine transports the two outputs separately and would mix their order; joined inside
+        // they are one.
         (Stdin::Closed | Stdin::Open, Streams::Joined) => words(r#"exec "$0" "$@" 2>&1"#),
         _ => Vec::new(),
     }
 }
 
-impl Warm {
-    /// The command line of a program inside.
+impl WarmContainer {
+    /// Returns the command line of a program in the container.
     ///
     /// # Errors
     /// Of kind `not_found` when the image has no such program.

@@ -1,5 +1,5 @@
-//! The part of the home that sandboxed programs see: toolchains, caches, git's user config and the folders on PATH. Documents
-//! and other projects are not in it.
+//! The part of the home directory that sandboxed programs see: toolchains, caches, git's user
+//! config and the folders on PATH. Documents and other projects are not included.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ use std::{
 use haft_core::ToolError;
 
 use super::{
-    layout::{Access, Part, seen_of_home},
+    layout::{LayoutPart, PathAccess, seen_of_home},
     machine::variable,
 };
 use crate::{
@@ -20,19 +20,20 @@ use crate::{
     processes::{Variables, backend::LaunchContext},
 };
 
-/// The folders outside the workspace that a person shows to sandboxed programs.
+/// The folders outside the workspace that the user shows to sandboxed programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShownFolders {
-    /// Show all of the home but its secrets, instead of what tools need.
+    /// Shows the whole home except secrets, instead of only the parts that tools need.
     pub whole_home: bool,
     pub read: Vec<PathBuf>,
-    /// Writable for calls that may write at all.
+    /// Writable for calls that may write.
     pub write: Vec<PathBuf>,
 }
 
 impl ShownFolders {
-    /// The same with links followed. A folder that does not exist is left out, and so is one that is the whole disk or that
-    /// lies in a folder which commands may write: there it is seen anyway, and a command could put a link in its place.
+    /// Resolves links. Leaves out folders that do not exist, the whole disk, and folders inside a
+    /// folder that commands may write: those are visible anyway, and a command could put a link in
+    /// their place.
     pub(crate) fn resolved(&self, workspace: &Workspace) -> Self {
         let mut writable: Vec<PathBuf> =
             workspace.roots.iter().map(|root| root.path.clone()).collect();
@@ -48,18 +49,18 @@ impl ShownFolders {
         Self { whole_home: self.whole_home, read, write }
     }
 
-    /// The parts for `read` and `write`. The `.git` of a writable folder stays read-only: its hooks and settings make other
-    /// programs run something.
-    pub(super) fn parts(&self, writes: bool) -> Vec<Part> {
-        let access = if writes { Access::Write } else { Access::Read };
-        let shown = |path: PathBuf, access| Part::Shown { path, access };
-        let mut parts: Vec<Part> =
-            self.read.iter().map(|path| shown(path.clone(), Access::Read)).collect();
+    /// Returns the parts for `read` and `write`. The `.git` of a writable folder stays read-only:
+    /// its hooks and settings make other programs run something.
+    pub(super) fn parts(&self, writes: bool) -> Vec<LayoutPart> {
+        let access = if writes { PathAccess::Write } else { PathAccess::Read };
+        let shown = |path: PathBuf, access| LayoutPart::Shown { path, access };
+        let mut parts: Vec<LayoutPart> =
+            self.read.iter().map(|path| shown(path.clone(), PathAccess::Read)).collect();
         for path in &self.write {
             let git = path.join(".git");
             parts.push(shown(path.clone(), access));
             if git.exists() && !git.is_symlink() {
-                parts.push(shown(git, Access::Read));
+                parts.push(shown(git, PathAccess::Read));
             }
         }
         parts
@@ -72,11 +73,11 @@ fn parents_first(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths
 }
 
-/// More links than this lead in a circle.
+/// More links than this form a loop.
 const MAX_LINKS: usize = 40;
 
-/// Where a path leads, if neither it nor any link on its way lies in a folder that commands may write: whoever can replace one
-/// chooses where it leads.
+/// Resolves a path, if neither it nor any link on its way is in a folder that commands may write: a
+/// command that can replace a link chooses its target.
 pub(super) fn real_outside(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
     let mut rest: VecDeque<OsString> = parts_of(path).collect();
     let mut real = PathBuf::from("/");
@@ -115,7 +116,8 @@ fn parts_of(path: &Path) -> impl Iterator<Item = OsString> {
     parts.map(|part| part.as_os_str().to_owned())
 }
 
-/// What sandboxed commands see outside the workspace besides the system: each folder or file, and whether they may write there.
+/// Returns the folders and files that sandboxed commands see outside the workspace and the system,
+/// and whether they may write there.
 ///
 /// # Errors
 /// When the workspace is gone.
@@ -137,7 +139,7 @@ pub fn shown_places(
     Ok(seen_of_home(&context))
 }
 
-/// Folders and files of toolchains, relative to the home.
+/// Folders and files of toolchains, relative to the home directory.
 const TOOLS: &[&str] = &[
     ".asdf",
     ".bun",
@@ -191,9 +193,9 @@ const FOLDER_VARIABLES: &[&str] = &[
     "VIRTUAL_ENV",
 ];
 
-/// The parts of the home that tools need, parents first. Nothing below a root: a command can write there, and a link that it
-/// planted would choose what the next command sees.
-pub(super) fn tools(home: &Path, context: &LaunchContext, roots: &[PathBuf]) -> Vec<Part> {
+/// Returns the parts of the home directory that tools need, parents first. Nothing below a root: a
+/// command can write there, and a link that it planted would choose what the next command sees.
+pub(super) fn tools(home: &Path, context: &LaunchContext, roots: &[PathBuf]) -> Vec<LayoutPart> {
     let mut named: Vec<PathBuf> = TOOLS.iter().map(|name| home.join(name)).collect();
     let of_variables = FOLDER_VARIABLES.iter().chain(["PATH"].iter());
     let listed =
@@ -204,7 +206,7 @@ pub(super) fn tools(home: &Path, context: &LaunchContext, roots: &[PathBuf]) -> 
     named.extend(listed.filter_map(|path| inside(home, &path, roots)));
     named.sort();
     named.dedup();
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<LayoutPart> = Vec::new();
     for path in named.into_iter().filter(|path| !roots.iter().any(|root| path.starts_with(root))) {
         if !parts.iter().any(|part| shows(part, &path)) {
             parts.extend(shown(path, home, roots));
@@ -213,26 +215,28 @@ pub(super) fn tools(home: &Path, context: &LaunchContext, roots: &[PathBuf]) -> 
     parts
 }
 
-/// The path with its home spelled as we know it, if it lies inside and is not all of it.
+/// Returns the path below our spelling of the home directory, if it is inside and not the whole
+/// directory.
 fn inside(home: &Path, path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     let real = real_outside(path, roots)?;
     (real != home && real.starts_with(home) && real.is_dir()).then_some(real)
 }
 
-fn shows(part: &Part, path: &Path) -> bool {
-    matches!(part, Part::Shown { path: shown, .. } if path.starts_with(shown))
+fn shows(part: &LayoutPart, path: &Path) -> bool {
+    matches!(part, LayoutPart::Shown { path: shown, .. } if path.starts_with(shown))
 }
 
-/// A link is shown as one, together with what it leads to, unless that is the home or holds it.
-fn shown(path: PathBuf, home: &Path, roots: &[PathBuf]) -> Vec<Part> {
+/// Shows a link together with its target, unless the target is the home directory or a parent of
+/// it.
+fn shown(path: PathBuf, home: &Path, roots: &[PathBuf]) -> Vec<LayoutPart> {
     let Ok(found) = fs::symlink_metadata(&path) else { return Vec::new() };
     if !found.is_symlink() {
-        return vec![Part::Shown { path, access: Access::Read }];
+        return vec![LayoutPart::Shown { path, access: PathAccess::Read }];
     }
     match real_outside(&path, roots) {
         Some(real) if !home.starts_with(&real) => vec![
-            Part::Shown { path: real.clone(), access: Access::Read },
-            Part::Link { at: path, to: real },
+            LayoutPart::Shown { path: real.clone(), access: PathAccess::Read },
+            LayoutPart::Link { at: path, to: real },
         ],
         _ => Vec::new(),
     }

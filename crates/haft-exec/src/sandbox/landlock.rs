@@ -1,4 +1,5 @@
-//! The fence that needs no program: rules, a seccomp program, and a room of its session's.
+//! The backend that needs no other program: Landlock rules, a seccomp program, and the namespace
+//! set of the session.
 
 use std::{
     path::Path,
@@ -13,12 +14,12 @@ use haft_core::{
 use seccompiler::sock_filter;
 
 use super::{
+    landlock_rules,
     layout::{self, Layout},
-    notices, probe,
-    rooms::{Inside, Rooms},
-    rules,
+    namespace_set::{NamespaceEntry, NamespaceSets},
+    notifications, probe,
     scratch::Scratches,
-    syscalls::{self, Calls, Internet, Namespaces},
+    syscalls::{self, Internet, Namespaces, SyscallPolicy},
 };
 use crate::processes::{
     backend::{ChildRestrictions, LaunchBackend, LaunchContext, Recipe},
@@ -27,19 +28,20 @@ use crate::processes::{
 
 pub(crate) struct Landlock {
     scratches: Scratches,
-    rooms: Rooms,
-    /// Whether mounts of its own can be had; tried once.
+    namespace_sets: NamespaceSets,
+    /// True when a child can create mounts; tried once.
     mounts: OnceLock<bool>,
 }
 
 impl Landlock {
-    /// Private directories of sessions are made below this one.
+    /// Creates the backend. Private directories of sessions are created below this one.
     pub(crate) fn in_directory(temporary: &Path) -> Self {
         let scratches = Scratches::in_directory(temporary);
-        Self { scratches, rooms: Rooms::default(), mounts: OnceLock::new() }
+        Self { scratches, namespace_sets: NamespaceSets::default(), mounts: OnceLock::new() }
     }
 
-    /// As [`Landlock::in_directory`], for a machine that is known to let (or not to let) a program make mounts.
+    /// Like [`Landlock::in_directory`], for a machine that is known to allow, or not to allow,
+    /// mounts.
     pub(crate) fn knowing(temporary: &Path, has_mounts: bool) -> Self {
         Self { mounts: has_mounts.into(), ..Self::in_directory(temporary) }
     }
@@ -47,19 +49,25 @@ impl Landlock {
     fn with_mounts(&self, launch: &Launch, context: &LaunchContext) -> Result<Recipe, ToolError> {
         let scratch = self.scratches.of_session(&launch.session)?;
         let layout = Layout::of(context, launch.confinement.writes, &scratch)?;
-        let rules = || rules::of(&layout, rules::Secrets::Covered).map(Some);
+        let rules = || landlock_rules::of(&layout, landlock_rules::SecretCover::Covered).map(Some);
         let network = launch.confinement.network;
-        let room = self.rooms.room(&launch.session, (&layout, &scratch), network, rules)?;
-        // Without the network it is in one of its own, where it reaches the session's other programs and nobody else.
-        let calls = Calls {
+        let namespace_set = self.namespace_sets.namespace_set(
+            &launch.session,
+            (&layout, &scratch),
+            network,
+            rules,
+        )?;
+        // Without the network it has its own, where it reaches only the other programs of the
+        // session.
+        let calls = SyscallPolicy {
             internet: Internet::Allowed,
             unix: true,
             namespaces: Namespaces::Denied,
             attributes: true,
         };
         let restrictions = ChildRestrictions {
-            landlock: room.rules.clone(),
-            inside: Some(Inside::of(room, &context.path)?),
+            landlock: namespace_set.rules.clone(),
+            namespaces: Some(NamespaceEntry::of(namespace_set, &context.path)?),
             ..restrictions(calls)?
         };
         let mut recipe = recipe(launch, context, layout.tmp(), restrictions)?;
@@ -67,7 +75,8 @@ impl Landlock {
         Ok(recipe)
     }
 
-    /// Nothing is changed, so nothing has to be protected from change; and who has no sockets reaches nobody's.
+    /// Changes nothing, so nothing needs protection; and without sockets it reaches no sockets of
+    /// other programs.
     fn without_mounts(
         &self,
         launch: &Launch,
@@ -75,7 +84,7 @@ impl Landlock {
     ) -> Result<Recipe, ToolError> {
         if launch.confinement.writes {
             let verdict = probe::mounts();
-            let message = "without mounts of its own a program that may write could change `.git/hooks`, `.git/config` and `.haft`";
+            let message = "without private mounts a program that may write could change `.git/hooks`, `.git/config` and `.haft`";
             let hint = verdict
                 .advice
                 .as_deref()
@@ -85,29 +94,38 @@ impl Landlock {
         let scratch = self.scratches.of_session(&launch.session)?;
         let layout = Layout::of(context, false, &scratch)?;
         let internet = Internet::of(launch.confinement.network);
-        let calls =
-            Calls { internet, unix: false, namespaces: Namespaces::Denied, attributes: false };
-        let rules = rules::of(&layout, rules::Secrets::Bare)?;
+        let calls = SyscallPolicy {
+            internet,
+            unix: false,
+            namespaces: Namespaces::Denied,
+            attributes: false,
+        };
+        let rules = landlock_rules::of(&layout, landlock_rules::SecretCover::Bare)?;
         let restrictions = ChildRestrictions {
             landlock: Some(Arc::new(rules)),
-            inside: Some(Inside::nothing()),
+            namespaces: Some(NamespaceEntry::nothing()),
             ..restrictions(calls)?
         };
         let mut recipe = recipe(launch, context, &scratch.tmp(), restrictions)?;
         let has_network = internet == Internet::Allowed;
         let internet = if has_network { internet } else { Internet::DeniedByReport };
-        report(&mut recipe, layout, internet, &syscalls::program(Calls { internet, ..calls })?);
+        report(
+            &mut recipe,
+            layout,
+            internet,
+            &syscalls::program(SyscallPolicy { internet, ..calls })?,
+        );
         Ok(recipe)
     }
 }
 
 impl LaunchBackend for Landlock {
     fn forget(&self, session: &str) {
-        self.rooms.forget(session);
+        self.namespace_sets.forget(session);
         self.scratches.forget(session);
     }
 
-    fn place(&self) -> ExecutorKind {
+    fn kind(&self) -> ExecutorKind {
         ExecutorKind::Sandbox
     }
 
@@ -121,20 +139,21 @@ impl LaunchBackend for Landlock {
     }
 }
 
-fn restrictions(calls: Calls) -> Result<ChildRestrictions, ToolError> {
+fn restrictions(calls: SyscallPolicy) -> Result<ChildRestrictions, ToolError> {
     Ok(ChildRestrictions {
         landlock: None,
-        // Who reports keeps programs from the sockets of others. Where nobody can, there are none.
-        seccomp: Some(syscalls::program(Calls { unix: false, ..calls })?),
+        // The reporting filter blocks sockets of other programs. Without it all unix sockets are
+        // denied.
+        seccomp: Some(syscalls::program(SyscallPolicy { unix: false, ..calls })?),
         no_new_privileges: true,
-        inside: None,
+        namespaces: None,
         reporter: None,
     })
 }
 
-/// Has it told what will be refused.
+/// Reports the denied calls.
 fn report(recipe: &mut Recipe, layout: Layout, internet: Internet, denying: &[sock_filter]) {
-    let arranged = notices::arrange(Arc::new(layout), internet, None, denying);
+    let arranged = notifications::prepare_reporting(Arc::new(layout), internet, None, denying);
     (recipe.restrictions.reporter, recipe.listening) = arranged.unzip();
 }
 

@@ -1,5 +1,6 @@
-//! What of this machine programs may see at all: where its programs are, which home it has, and what in both is secret.
-//! Looked up at most every few seconds: it is a hundred questions to the disk, and a program asks none.
+//! The parts of this machine that programs may see: the locations of its programs, the home
+//! directory, and the secrets in both. Cached for a few seconds: looking it up takes a hundred disk
+//! accesses.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -15,27 +16,28 @@ use rustix::fs::access;
 
 use super::{
     home::real_outside,
-    layout::{Access, Part, roots},
+    layout::{LayoutPart, PathAccess, roots},
 };
 use crate::processes::backend::LaunchContext;
 
-/// How long a look holds.
-const FRESH: Duration = Duration::from_secs(2);
+/// Lifetime of a cached result.
+const CACHE_DURATION: Duration = Duration::from_secs(2);
 const READ_OK: rustix::fs::Access = rustix::fs::Access::READ_OK;
 
-/// Where programs, their libraries and their settings are. `/var` is not: it holds other programs' data.
+/// Folders of programs, libraries and settings. `/var` is not included: it holds data of other
+/// programs.
 const SYSTEM: &[&str] = &[
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu",
     "/snap",
 ];
-/// What links of `/etc` lead to, and what is needed to find names of the network.
+/// Targets of links in `/etc`, and files that name resolution needs.
 const SYSTEM_ELSEWHERE: &[&str] = &[
     "/run/current-system",
     "/run/systemd/resolve/resolv.conf",
     "/run/systemd/resolve/stub-resolv.conf",
     "/run/resolvconf/resolv.conf",
 ];
-/// Of `/etc` these are for the machine alone, and root could read them.
+/// Files in `/etc` that only the machine needs, and that root could read.
 const SYSTEM_SECRETS: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
@@ -51,7 +53,8 @@ const SYSTEM_SECRETS: &[&str] = &[
     "/etc/NetworkManager/system-connections",
     "/etc/wireguard",
 ];
-/// Of a home these are nobody's business: keys, tokens, browsers, histories, and sockets that act for the person.
+/// Secret paths in a home directory: keys, tokens, browsers, histories, and sockets that act
+/// for the user.
 const HOME_SECRETS: &[&str] = &[
     ".ssh",
     ".aws",
@@ -129,56 +132,57 @@ const HOME_SECRETS: &[&str] = &[
     ".minikube",
 ];
 
-/// What was found.
+/// The result of a lookup.
 pub(crate) struct Machine {
-    pub(crate) system: Vec<Part>,
+    pub(crate) system: Vec<LayoutPart>,
     pub(crate) home: Option<PathBuf>,
-    pub(crate) secrets: Vec<Secret>,
+    pub(crate) secrets: Vec<HiddenPath>,
 }
 
-/// Something that is nobody's business.
-pub(crate) struct Secret {
+/// A path that no program may see.
+pub(crate) struct HiddenPath {
     pub(crate) named: PathBuf,
-    /// Nothing can be laid over a link, only over what it leads to.
+    /// A link cannot be a mount point, only its target can.
     pub(crate) real: PathBuf,
     pub(crate) is_directory: bool,
 }
 
-/// What a look depends on: the path of programs, the home, the folders of haft, and those that commands may write.
-type Question = (Option<OsString>, Option<OsString>, Arc<Vec<PathBuf>>, Vec<PathBuf>);
+/// The inputs of a lookup: PATH, the home directory, the folders of haft, and the folders that
+/// commands may write.
+type MachineKey = (Option<OsString>, Option<OsString>, Arc<Vec<PathBuf>>, Vec<PathBuf>);
 
 impl Machine {
-    /// As a program with this environment would see it.
+    /// Returns the machine as a program with this environment would see it.
     pub(crate) fn seen_by(context: &LaunchContext) -> Arc<Self> {
-        static LAST: Mutex<Option<(Question, Instant, Arc<Machine>)>> = Mutex::new(None);
+        static LAST: Mutex<Option<(MachineKey, Instant, Arc<Machine>)>> = Mutex::new(None);
         let owned = |name| variable(context, name).map(OsStr::to_owned);
         let writable = roots(context).into_iter().chain(context.shown.write.iter().cloned());
-        let question = (owned("PATH"), owned("HOME"), context.private.clone(), writable.collect());
+        let key = (owned("PATH"), owned("HOME"), context.private.clone(), writable.collect());
         let mut last = LAST.lock();
         match &*last {
-            Some((asked, at, machine)) if *asked == question && at.elapsed() < FRESH => {
+            Some((asked, at, machine)) if *asked == key && at.elapsed() < CACHE_DURATION => {
                 machine.clone()
             }
             _ => {
-                let machine = Arc::new(Self::look(&question));
-                *last = Some((question, Instant::now(), machine.clone()));
+                let machine = Arc::new(Self::look_up(&key));
+                *last = Some((key, Instant::now(), machine.clone()));
                 machine
             }
         }
     }
 
-    fn look((path, home, private, writable): &Question) -> Self {
+    fn look_up((path, home, private, writable): &MachineKey) -> Self {
         let home = home.as_deref().and_then(home_at);
         let mut machine = Self { system: system(), home, secrets: Vec::new() };
         let folders = path.as_deref().map(std::env::split_paths).into_iter().flatten();
         folders.for_each(|folder| machine.show_programs(&folder, writable));
         let of_home = machine.home.iter();
         let of_home = of_home.flat_map(|home| HOME_SECRETS.iter().map(|name| home.join(name)));
-        let of_home = of_home.filter_map(Secret::at);
-        let of_system = SYSTEM_SECRETS.iter().map(PathBuf::from).filter_map(Secret::at);
-        // What we may not read ourselves no program of ours can; what is in our own home we could open to us.
+        let of_home = of_home.filter_map(HiddenPath::at);
+        let of_system = SYSTEM_SECRETS.iter().map(PathBuf::from).filter_map(HiddenPath::at);
+        // Programs cannot read what we cannot read; but in our own home they could change the mode.
         let of_system = of_system.filter(|secret| access(&secret.real, READ_OK).is_ok());
-        let of_haft = private.iter().cloned().filter_map(Secret::at);
+        let of_haft = private.iter().cloned().filter_map(HiddenPath::at);
         machine.secrets = of_system.chain(of_home).chain(of_haft).collect();
         machine
     }
@@ -188,45 +192,45 @@ impl Machine {
         let is_shown = self
             .system
             .iter()
-            .any(|part| matches!(part, Part::Shown { path, .. } if folder.starts_with(path)));
-        // A person's whole home or disk is not opened because it is in the path.
+            .any(|part| matches!(part, LayoutPart::Shown { path, .. } if folder.starts_with(path)));
+        // The home directory or the disk is not shown as a whole only because it is on PATH.
         if folder.is_dir()
             && folder.components().count() > 2
             && !is_shown
             && self.home.as_ref().is_none_or(|home| !folder.starts_with(home))
         {
-            self.system.push(Part::Shown { path: folder, access: Access::Read });
+            self.system.push(LayoutPart::Shown { path: folder, access: PathAccess::Read });
         }
     }
 }
 
-fn system() -> Vec<Part> {
+fn system() -> Vec<LayoutPart> {
     let mut parts = Vec::new();
     for path in SYSTEM.iter().map(PathBuf::from) {
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_symlink() => {
                 let to = fs::read_link(&path);
-                parts.extend(to.ok().map(|to| Part::Link { at: path, to }));
+                parts.extend(to.ok().map(|to| LayoutPart::Link { at: path, to }));
             }
             Ok(found) if found.is_dir() && !is_empty(&path) => {
-                parts.push(Part::Shown { path, access: Access::Read });
+                parts.push(LayoutPart::Shown { path, access: PathAccess::Read });
             }
             _ => {}
         }
     }
-    parts.push(Part::Link { at: "/var/run".into(), to: "../run".into() });
+    parts.push(LayoutPart::Link { at: "/var/run".into(), to: "../run".into() });
     let elsewhere = SYSTEM_ELSEWHERE.iter().map(PathBuf::from).filter(|path| path.exists());
-    parts.extend(elsewhere.map(|path| Part::Shown { path, access: Access::Read }));
+    parts.extend(elsewhere.map(|path| LayoutPart::Shown { path, access: PathAccess::Read }));
     parts
 }
 
-/// Each part costs time at every start.
+/// Each part makes every start slower.
 fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut listing| listing.next().is_none())
 }
 
-impl Secret {
-    /// None where there is nothing.
+impl HiddenPath {
+    /// Returns None when nothing is there.
     fn at(named: PathBuf) -> Option<Self> {
         fs::symlink_metadata(&named).ok()?;
         let real = named.canonicalize().ok()?;
@@ -235,7 +239,7 @@ impl Secret {
     }
 }
 
-/// The home, if it is one: neither the whole disk nor a directory right at its top that everybody shares.
+/// Returns the home directory, unless it is the whole disk or a shared top-level directory.
 fn home_at(named: &OsStr) -> Option<PathBuf> {
     let home = PathBuf::from(named).canonicalize().ok()?;
     let is_shared =

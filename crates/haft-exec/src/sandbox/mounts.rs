@@ -1,6 +1,7 @@
-//! The layout as a mount namespace. Landlock cannot take something out of what it has allowed, and does not see who connects
-//! to a socket by its path: what must not be changed inside a workspace is read-only here, and other programs' sockets are
-//! not here. It is planned by us and built by a process of its own, which only makes calls.
+//! Builds the layout as a mount namespace. Landlock cannot exclude a path from what it allows, and
+//! does not see connections to sockets by path: protected paths inside a workspace are read-only
+//! here, and sockets of other programs are missing. We plan the mounts; a separate process, which
+//! only makes system calls, builds them.
 
 use std::{
     ffi::{CStr, CString},
@@ -15,22 +16,22 @@ use std::{
 use haft_core::ToolError;
 
 use super::{
-    layout::{Access, Layout, Part},
+    capabilities::may_mount,
+    landlock_rules,
+    layout::{Layout, LayoutPart, PathAccess},
     raw::{arg, call, pointer},
-    rights::may_mount,
-    rules,
     scratch::Scratch,
 };
 
-/// What the one who builds it does, in this order: namespaces, the trees it will show, an empty root, the trees put into
-/// it, and away with the old root.
+/// The steps of the process that builds the namespace, in order: namespaces, the trees to show, an
+/// empty root, attaching the trees, and removing the old root.
 pub(crate) struct Mounts {
-    /// Without rights over mounts one gets them in a user namespace: the lines that say who is who in it.
+    /// Without privileges over mounts a process gets them in a user namespace: its id mappings.
     user: Option<UserNamespace>,
-    /// Whether there is no network but its own, in which programs reach each other and nobody else.
-    is_alone: bool,
-    trees: Vec<Tree>,
-    steps: Vec<Step>,
+    /// True for a separate network, in which programs reach only each other.
+    has_own_network: bool,
+    trees: Vec<MountTree>,
+    steps: Vec<MountStep>,
 }
 
 struct UserNamespace {
@@ -38,15 +39,15 @@ struct UserNamespace {
     groups: CString,
 }
 
-/// A part of the machine, taken before it is covered.
-struct Tree {
+/// A part of the machine, cloned before it is covered.
+struct MountTree {
     path: CString,
     attributes: u64,
     with_mounts_below: bool,
 }
 
 /// Paths are relative to the new root.
-enum Step {
+enum MountStep {
     Directory(CString),
     File(CString),
     Link {
@@ -57,7 +58,7 @@ enum Step {
         tree: usize,
         at: CString,
     },
-    /// Terminals of its own.
+    /// A separate instance of pseudo-terminals.
     Terminals(CString),
 }
 
@@ -65,9 +66,9 @@ const READ_ONLY: u64 = 1;
 const NO_SET_UID: u64 = 2;
 const NO_DEVICES: u64 = 4;
 
-/// The kernel's limit of descriptors of a process is 1024 by default.
-const MOST_TREES: usize = 512;
-/// Anything that is there: what it holds was taken before.
+/// The kernel's default limit of descriptors per process is 1024.
+const MAX_TREES: usize = 512;
+/// Any existing directory: its contents were cloned before.
 const BASE: &CStr = c"/usr";
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 const LINKS_OF_DEVICES: &[(&str, &str)] = &[
@@ -80,33 +81,34 @@ const LINKS_OF_DEVICES: &[(&str, &str)] = &[
 
 impl Mounts {
     /// # Errors
-    /// Of kind `unavailable` when there is too much to show.
+    /// Of kind `unavailable` when there are too many paths to show.
     pub(crate) fn of(layout: &Layout, scratch: &Scratch, network: bool) -> Result<Self, ToolError> {
         let user = if may_mount() { None } else { Some(UserNamespace::of_ourselves()) };
-        let mut mounts = Self { user, is_alone: !network, trees: Vec::new(), steps: Vec::new() };
+        let mut mounts =
+            Self { user, has_own_network: !network, trees: Vec::new(), steps: Vec::new() };
         mounts.add_kernel()?;
         for part in &layout.parts {
             match part {
-                Part::Shown { path, access } => {
-                    let writable = if *access == Access::Write { 0 } else { READ_ONLY };
+                LayoutPart::Shown { path, access } => {
+                    let writable = if *access == PathAccess::Write { 0 } else { READ_ONLY };
                     mounts.attach(path, path, writable | NO_SET_UID | NO_DEVICES)?;
                 }
-                Part::Private { at, source } => {
+                LayoutPart::Private { at, source } => {
                     mounts.attach(source, at, NO_SET_UID | NO_DEVICES)?
                 }
-                Part::Hidden { path, is_directory } => {
+                LayoutPart::Hidden { path, is_directory } => {
                     let nothing = scratch.nothing(*is_directory);
                     mounts.attach(&nothing, path, READ_ONLY | NO_SET_UID | NO_DEVICES)?;
                 }
-                Part::Link { at, to } => {
+                LayoutPart::Link { at, to } => {
                     mounts.make_parents(at)?;
-                    mounts.steps.push(Step::Link { to: c_path(to)?, at: below(at)? });
+                    mounts.steps.push(MountStep::Link { to: c_path(to)?, at: below(at)? });
                 }
             }
         }
-        if mounts.trees.len() > MOST_TREES {
+        if mounts.trees.len() > MAX_TREES {
             return Err(ToolError::unavailable(format!(
-                "a sandbox of {} places is too large",
+                "a sandbox with {} paths is too large",
                 mounts.trees.len()
             ))
             .hint("name fewer folders under [roots]"));
@@ -118,15 +120,16 @@ impl Mounts {
         self.user.is_some()
     }
 
-    /// The namespaces it consists of besides mounts and messages.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.is_alone
+    /// True when it has a separate network namespace, in addition to mounts and IPC.
+    pub(crate) fn has_own_network(&self) -> bool {
+        self.has_own_network
     }
 
-    /// What lies where, as seen from the new root: the last one where several do.
+    /// Returns the source and target of each mount as seen from the new root; of several at one
+    /// target the last one.
     pub(crate) fn attached(&self) -> impl Iterator<Item = (&CStr, &CStr)> {
         let all = self.steps.iter().filter_map(|step| match step {
-            Step::Attach { tree, at } => {
+            MountStep::Attach { tree, at } => {
                 Some((self.trees.get(*tree)?.path.as_c_str(), at.as_c_str()))
             }
             _ => None,
@@ -139,19 +142,21 @@ impl Mounts {
         (0..self.trees.len()).filter_map(is_last)
     }
 
-    /// `/proc`, `/sys` and `/dev`: of the last only what is harmless.
+    /// Adds `/proc`, `/sys`, and the harmless part of `/dev`.
     fn add_kernel(&mut self) -> Result<(), ToolError> {
         for path in ["proc", "sys", "dev", "dev/pts", "run", "var"] {
-            self.steps.push(Step::Directory(c_path(Path::new(path))?));
+            self.steps.push(MountStep::Directory(c_path(Path::new(path))?));
         }
         let is_ours = self.user.is_none();
-        // Root needs no right but being the owner to change the machine by files of `/proc`. Others do not own them; and
-        // bubblewrap may not make another `/proc` for its processes where there is only a read-only one.
+        // Root can change the machine by files of `/proc` without any capability, because it owns
+        // them. Other users do not own them; and bubblewrap cannot mount a new `/proc` where there
+        // is only a read-only one.
         let of_processes = if is_ours { READ_ONLY } else { 0 };
         let harmless = NO_SET_UID | NO_DEVICES;
         self.attach(Path::new("/proc"), Path::new("/proc"), of_processes | harmless)?;
         self.attach(Path::new("/sys"), Path::new("/sys"), READ_ONLY | harmless)?;
-        // Debugging and tracing of the kernel hang below; in a user namespace the kernel takes all or nothing.
+        // Debugging and tracing file systems are mounted below; in a user namespace the kernel
+        // requires all or nothing.
         if let Some(sys) = self.trees.last_mut() {
             sys.with_mounts_below = !is_ours;
         }
@@ -163,19 +168,19 @@ impl Mounts {
         }
         for (to, at) in LINKS_OF_DEVICES {
             let (to, at) = (c_path(Path::new(to))?, c_path(Path::new(at))?);
-            self.steps.push(Step::Link { to, at });
+            self.steps.push(MountStep::Link { to, at });
         }
-        self.steps.push(Step::Terminals(c"dev/pts".to_owned()));
+        self.steps.push(MountStep::Terminals(c"dev/pts".to_owned()));
         Ok(())
     }
 
     fn attach(&mut self, source: &Path, at: &Path, attributes: u64) -> Result<(), ToolError> {
         self.make_parents(at)?;
-        let make = if source.is_dir() { Step::Directory } else { Step::File };
+        let make = if source.is_dir() { MountStep::Directory } else { MountStep::File };
         self.steps.push(make(below(at)?));
         let (tree, path) = (self.trees.len(), c_path(source)?);
-        self.trees.push(Tree { path, attributes, with_mounts_below: true });
-        self.steps.push(Step::Attach { tree, at: below(at)? });
+        self.trees.push(MountTree { path, attributes, with_mounts_below: true });
+        self.steps.push(MountStep::Attach { tree, at: below(at)? });
         Ok(())
     }
 
@@ -183,56 +188,57 @@ impl Mounts {
         let parents: Vec<&Path> =
             path.ancestors().skip(1).filter(|parent| parent.parent().is_some()).collect();
         for parent in parents.into_iter().rev() {
-            self.steps.push(Step::Directory(below(parent)?));
+            self.steps.push(MountStep::Directory(below(parent)?));
         }
         Ok(())
     }
 
-    /// Does it, in a process that is there for nothing else. Nothing is allocated. `rules` are completed with what only now
-    /// is there.
+    /// Builds the namespaces, in a process that exists only for this. Allocates nothing. Adds paths
+    /// to `rules` that exist only now.
     ///
     /// # Errors
-    /// What the kernel says; then there is nothing to use.
+    /// The kernel's error; then nothing is usable.
+    /// The kernel's error; then nothing is usable.
     pub(crate) fn build(&self, rules: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let with_user = if self.user.is_some() { libc::CLONE_NEWUSER } else { 0 };
-        let with_network = if self.is_alone { libc::CLONE_NEWNET } else { 0 };
+        let with_network = if self.has_own_network { libc::CLONE_NEWNET } else { 0 };
         let spaces = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | with_network | with_user;
         call(libc::SYS_unshare, [arg(spaces), 0, 0, 0, 0])?;
         if let Some(user) = &self.user {
-            user.tell()?;
+            user.write_mappings()?;
         }
-        if self.is_alone {
+        if self.has_own_network {
             raise_loopback()?;
         }
         mount(None, c"/", None, libc::MS_SLAVE | libc::MS_REC, None)?;
-        let mut trees: [RawFd; MOST_TREES] = [-1; MOST_TREES];
+        let mut trees: [RawFd; MAX_TREES] = [-1; MAX_TREES];
         for (handle, tree) in trees.iter_mut().zip(&self.trees) {
-            *handle = tree.take()?;
+            *handle = tree.clone_tree()?;
         }
         let flags = libc::MS_NOSUID | libc::MS_NODEV;
         mount(Some(c"tmpfs"), BASE, Some(c"tmpfs"), flags, Some(c"mode=755,size=1m"))?;
         enter(BASE)?;
         self.steps.iter().try_for_each(|step| step.take(&trees))?;
-        // From here on the new root is the root, and lies on the old one for good: who has no right over mounts and roots
-        // cannot look below. `pivot_root` would visit every thread of the machine, and taking the old one away would wait
-        // for all cores.
+        // From here on the new root is the root, mounted over the old one permanently: without
+        // privileges over mounts and roots a program cannot look below. `pivot_root` would visit
+        // every thread of the machine, and removing the old root would wait for all cores.
         mount(Some(c"."), c"/", None, libc::MS_MOVE, None)?;
         call(libc::SYS_chroot, [pointer(c"."), 0, 0, 0, 0])?;
         enter(c"/")?;
         set_attributes(libc::AT_FDCWD, c"/", READ_ONLY, 0)?;
         if let Some(rules) = rules {
-            allow(rules, c"/", rules::LISTING)?;
-            allow(rules, c"/dev/pts", rules::USING_DEVICES)?;
+            allow(rules, c"/", landlock_rules::LISTING)?;
+            allow(rules, c"/dev/pts", landlock_rules::USING_DEVICES)?;
         }
         Ok(())
     }
 }
 
-/// The way to oneself is there in a new network, and shut.
+/// In a new network the loopback interface exists but is down.
 fn raise_loopback() -> io::Result<()> {
     let kind = arg(libc::SOCK_DGRAM | libc::SOCK_CLOEXEC);
     let socket = call(libc::SYS_socket, [arg(libc::AF_INET), kind, 0, 0, 0])?;
-    // A name, and flags behind it: `ifreq`, which is forty bytes long.
+    // An `ifreq` structure: a name followed by flags, forty bytes long.
     let mut request = [0_u8; 40];
     let flags = u16::try_from(libc::IFF_UP).map_err(|_| io::ErrorKind::InvalidInput)?;
     request[..2].copy_from_slice(b"lo");
@@ -250,15 +256,15 @@ impl UserNamespace {
         Self { users: line(user), groups: line(group) }
     }
 
-    fn tell(&self) -> io::Result<()> {
+    fn write_mappings(&self) -> io::Result<()> {
         write(c"/proc/self/setgroups", c"deny")?;
         write(c"/proc/self/uid_map", &self.users)?;
         write(c"/proc/self/gid_map", &self.groups)
     }
 }
 
-impl Tree {
-    fn take(&self) -> io::Result<RawFd> {
+impl MountTree {
+    fn clone_tree(&self) -> io::Result<RawFd> {
         const CLONE: i32 = 1;
         let below = if self.with_mounts_below { libc::AT_RECURSIVE } else { 0 };
         let flags = CLONE | libc::O_CLOEXEC | below;
@@ -272,7 +278,7 @@ impl Tree {
     }
 }
 
-impl Step {
+impl MountStep {
     fn take(&self, trees: &[RawFd]) -> io::Result<()> {
         const FROM_HANDLE: i32 = 4;
         let here = arg(libc::AT_FDCWD);
@@ -306,7 +312,7 @@ impl Step {
     }
 }
 
-/// What is there already may lie in a tree that is read-only: whatever is wrong shows when something is put there.
+/// An existing entry may be in a read-only tree: any problem shows when something is mounted there.
 fn unless_there(result: io::Result<i64>) -> io::Result<()> {
     match result {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::EEXIST | libc::EROFS)) => {
@@ -317,7 +323,7 @@ fn unless_there(result: io::Result<i64>) -> io::Result<()> {
 }
 
 fn set_attributes(handle: RawFd, path: &CStr, set: u64, flags: i32) -> io::Result<()> {
-    // What to set, what to clear, propagation, a user namespace.
+    // Attributes to set, attributes to clear, propagation, user namespace.
     let attributes: [u64; 4] = [set, 0, 0, 0];
     let size = i64::try_from(size_of_val(&attributes)).expect("32");
     let arguments = [arg(handle), pointer(path), arg(flags), (&raw const attributes) as i64, size];

@@ -1,5 +1,5 @@
-//! Whether each mechanism works here, found out by using it: a program is started behind it that must fail at what is
-//! forbidden and succeed at what is not.
+//! Checks whether each mechanism works here, by using it: a sandboxed program must fail at what is
+//! forbidden and succeed at what is allowed.
 
 use std::{
     fs, io,
@@ -17,13 +17,12 @@ use haft_core::{
 };
 
 use super::{
-    Bubblewrap, Landlock, bubblewrap,
+    Bubblewrap, Landlock, bubblewrap, landlock_rules,
     layout::Layout,
+    namespace_set::{NamespaceEntry, NamespaceSets},
     remembered,
-    rooms::{Inside, Rooms},
-    rules,
     scratch::{Scratch, Scratches},
-    syscalls::{self, Calls, Internet, Namespaces},
+    syscalls::{self, Internet, Namespaces, SyscallPolicy},
     trial,
 };
 use crate::{
@@ -34,25 +33,26 @@ use crate::{
     },
 };
 
-/// How it stands with one mechanism on this machine.
+/// The result for one mechanism on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeResult {
-    /// What was tried.
+    /// The name of the mechanism.
     pub mechanism: &'static str,
-    /// Whether it does what it has to.
+    /// True when it works as required.
     pub works: bool,
-    /// What was found.
+    /// The finding in words.
     pub detail: String,
-    /// What to do about it, if something can be done.
+    /// How to fix it, if that is possible.
     pub advice: Option<String>,
 }
 
-const LIMIT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 const TEMPORARY: &str = "/tmp";
 const INSTALL_BUBBLEWRAP: &str = "install the package `bubblewrap` (0.8 or later)";
 const ALLOW_NAMESPACES: &str = "allow user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns=0)";
 
-/// Tries each sandbox mechanism, whatever earlier processes found, and says what it is worth for this workspace.
+/// Tries each sandbox mechanism, without results of earlier processes, and reports how it works for
+/// this workspace.
 pub fn verdicts(workspace: &Workspace) -> Vec<ProbeResult> {
     let mounts = try_mounts();
     let mut all = vec![try_landlock(mounts.works), seccomp(), mounts, try_bubblewrap(), limits()];
@@ -62,28 +62,28 @@ pub fn verdicts(workspace: &Workspace) -> Vec<ProbeResult> {
         all.push(ProbeResult {
             mechanism: "workspace",
             works: false,
-            detail: "it is `/`, and no sandbox goes around a whole machine".to_owned(),
+            detail: "it is `/`, and a sandbox cannot contain the whole machine".to_owned(),
             advice: Some("start haft in the folder of a project".to_owned()),
         });
     }
     all
 }
 
-/// What keeps commands from taking all there is.
+/// Reports how the resources of commands are limited.
 fn limits() -> ProbeResult {
     let (works, detail, advice) = match Allowance::default().mechanism() {
-        LimitBackend::Group => (true, "a control group holds all commands together", None),
+        LimitBackend::Group => (true, "a control group limits all commands together", None),
         LimitBackend::Each => (
             true,
-            "each process has limits of its own: no control group can be made",
+            "each process has its own limits: no control group can be created",
             Some(
                 "start haft where control groups are delegated (`systemd-run --user --scope haft …`)",
             ),
         ),
         LimitBackend::MemoryOnly => (
             false,
-            "nothing holds the number of processes: root without control groups",
-            Some("do not run haft as root, or let it make control groups"),
+            "the number of processes is unlimited: root without control groups",
+            Some("do not run haft as root, or let it create control groups"),
         ),
     };
     ProbeResult {
@@ -98,13 +98,14 @@ const LANDLOCK: &str = "landlock";
 const MOUNTS: &str = "user namespaces";
 const BUBBLEWRAP: &str = "bubblewrap";
 
-/// The sandbox that needs no program. Like the next two: tried once in the life of this process, unless an earlier one did.
+/// The sandbox that needs no other program. Like the next two: tried once per process, unless an
+/// earlier process did.
 pub(crate) fn landlock() -> &'static ProbeResult {
     static FOUND: OnceLock<ProbeResult> = OnceLock::new();
     FOUND.get_or_init(|| remembered::or_try(LANDLOCK, || try_landlock(mounts().works)))
 }
 
-/// Whether a child can make its own mounts.
+/// Returns whether a child can create mounts.
 pub(crate) fn mounts() -> &'static ProbeResult {
     static FOUND: OnceLock<ProbeResult> = OnceLock::new();
     FOUND.get_or_init(|| remembered::or_try(MOUNTS, try_mounts))
@@ -117,21 +118,24 @@ pub(crate) fn bubblewrap() -> &'static ProbeResult {
 }
 
 fn try_landlock(has_mounts: bool) -> ProbeResult {
-    let version = rules::version();
+    let version = landlock_rules::version();
     let advice = "use Linux 6.12 or later with `landlock` among its security modules (lsm=…), or install bubblewrap";
-    if version < rules::NEEDED {
+    if version < landlock_rules::NEEDED {
         let detail = match version {
             0 => "the kernel has no Landlock, or it is off".to_owned(),
             version => {
-                format!("version {version}; version {} keeps signals and sockets in", rules::NEEDED)
+                format!(
+                    "version {version}; version {} is needed to restrict signals and sockets",
+                    landlock_rules::NEEDED
+                )
             }
         };
         let advice = Some(advice.to_owned());
         return ProbeResult { mechanism: LANDLOCK, works: false, detail, advice };
     }
-    let fence = Landlock::knowing(Path::new(TEMPORARY), has_mounts);
-    let tried = Ground::make().and_then(|ground| {
-        ground.hold(has_mounts, |launch, context| fence.recipe(launch, context))
+    let backend = Landlock::knowing(Path::new(TEMPORARY), has_mounts);
+    let tried = ProbeWorkspace::make().and_then(|workspace| {
+        workspace.hold(has_mounts, |launch, context| backend.recipe(launch, context))
     });
     let detail = if has_mounts {
         format!("version {version}")
@@ -141,14 +145,14 @@ fn try_landlock(has_mounts: bool) -> ProbeResult {
     verdict(LANDLOCK, tried, detail, advice)
 }
 
-/// Whether the kernel can be told to deny system calls.
+/// Checks that the kernel can deny system calls.
 fn seccomp() -> ProbeResult {
     let advice = "use a kernel with CONFIG_SECCOMP_FILTER";
     verdict("seccomp", denied_calls(), "calls are denied".to_owned(), advice)
 }
 
 fn try_mounts() -> ProbeResult {
-    let tried = Ground::make().and_then(|ground| ground.mount());
+    let tried = ProbeWorkspace::make().and_then(|workspace| workspace.mount());
     let advice = format!("{ALLOW_NAMESPACES}, or {INSTALL_BUBBLEWRAP}");
     verdict(MOUNTS, tried, "a program can have its own mounts".to_owned(), &advice)
 }
@@ -162,9 +166,9 @@ fn try_bubblewrap() -> ProbeResult {
             advice: Some(INSTALL_BUBBLEWRAP.to_owned()),
         };
     };
-    let tried = Ground::make().and_then(|ground| {
-        let fence = Bubblewrap::find(Path::new(TEMPORARY))?;
-        ground.hold(true, |launch, context| fence.recipe(launch, context))
+    let tried = ProbeWorkspace::make().and_then(|workspace| {
+        let backend = Bubblewrap::find(Path::new(TEMPORARY))?;
+        workspace.hold(true, |launch, context| backend.recipe(launch, context))
     });
     let advice = format!("{INSTALL_BUBBLEWRAP}; {ALLOW_NAMESPACES}");
     verdict(BUBBLEWRAP, tried, program.display().to_string(), &advice)
@@ -188,14 +192,14 @@ fn verdict(
     }
 }
 
-/// A workspace, a home and a file outside to try things on.
-struct Ground {
+/// A workspace, a home directory and a file outside, for a probe.
+struct ProbeWorkspace {
     scratch: Arc<Scratch>,
     scratches: Scratches,
     context: LaunchContext,
 }
 
-/// Each number that it can end with is something that was not as it must be.
+/// Each exit code stands for something that should not be possible, or should be.
 const SCRIPT: &str = r#"
 echo x > .git/hooks/pre-commit && exit 20
 echo x >> .git/config && exit 21
@@ -225,14 +229,14 @@ fn meaning(code: i32) -> &'static str {
         25 => "a process outside can be signalled",
         26 => "a setting of the kernel can be written",
         27 => "a user namespace can be made",
-        _ => "a shell does not run as it should",
+        _ => "a shell does not work",
     }
 }
 
-impl Ground {
+impl ProbeWorkspace {
     fn make() -> Result<Self, ToolError> {
         let scratches = Scratches::in_directory(Path::new(TEMPORARY));
-        let scratch = scratches.of_session("ground")?;
+        let scratch = scratches.of_session("workspace")?;
         let context = Self::prepare(&scratch.tmp()).map_err(not_tried)?;
         Ok(Self { scratch, scratches, context })
     }
@@ -284,11 +288,13 @@ impl Ground {
         self.end(recipe)
     }
 
-    /// Mounts and nothing else.
+    /// Tries mounts without other restrictions.
     fn mount(self) -> Result<(), ToolError> {
         let scratch = self.scratches.of_session("mounts")?;
         let layout = Layout::of(&self.context, true, &scratch)?;
-        let room = Rooms::default().room("mounts", (&layout, &scratch), false, || Ok(None))?;
+        let namespace_set =
+            NamespaceSets::default()
+                .namespace_set("mounts", (&layout, &scratch), false, || Ok(None))?;
         let shell =
             self.context.find("sh").ok_or_else(|| ToolError::unavailable("there is no `sh`"))?;
         let script = "echo x > .git/hooks/pre-commit && exit 20; echo x > made";
@@ -298,7 +304,7 @@ impl Ground {
             command,
             environment,
             restrictions: ChildRestrictions {
-                inside: Some(Inside::of(room, &self.context.path)?),
+                namespaces: Some(NamespaceEntry::of(namespace_set, &self.context.path)?),
                 ..ChildRestrictions::default()
             },
 
@@ -309,18 +315,18 @@ impl Ground {
     }
 
     fn end(self, recipe: Recipe) -> Result<(), ToolError> {
-        let outcome = trial::run(recipe, &self.context.path, LIMIT).map_err(not_tried)?;
-        // A program may well write to that path, in a place of its own.
+        let outcome = trial::run(recipe, &self.context.path, TIMEOUT).map_err(not_tried)?;
+        // A program may write to that path in a private directory.
         if self.scratch.tmp().join("outside").exists() {
             return Err(ToolError::unavailable("a file outside can be written"));
         }
         match (outcome.code, outcome.signal) {
             (Some(0), _) => Ok(()),
             (Some(code), _) => {
-                let said: String =
+                let last_line: String =
                     outcome.output.lines().last().unwrap_or_default().chars().take(200).collect();
                 let last = if code < 20 || meaning(code) == meaning(1) {
-                    format!(" ({said})")
+                    format!(" ({last_line})")
                 } else {
                     String::new()
                 };
@@ -349,9 +355,9 @@ fn launch(script: &str, writes: bool) -> Launch {
     }
 }
 
-/// A child that has put the wall up tries what it forbids, and what it does not.
+/// A child with the restrictions tries what they forbid, and what they allow.
 fn denied_calls() -> Result<(), ToolError> {
-    let calls = Calls {
+    let calls = SyscallPolicy {
         internet: Internet::Denied,
         unix: true,
         namespaces: Namespaces::Denied,
@@ -366,15 +372,15 @@ fn denied_calls() -> Result<(), ToolError> {
     let tries = || {
         let is_denied = |family: i32| {
             #[expect(unsafe_code, reason = "a plain call, between fork and exec")]
-            // SAFETY: takes and gives numbers.
+            // SAFETY: takes and returns numbers.
             let handle = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
             handle < 0
         };
         let is_right = is_denied(libc::AF_INET) && !is_denied(libc::AF_UNIX);
-        // The program is never started: the answer is in the error.
+        // The program is never started: the result is in the error.
         Err(io::Error::from_raw_os_error(if is_right { libc::ECANCELED } else { libc::EPROTO }))
     };
-    #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
+    #[expect(unsafe_code, reason = "only pre_exec runs code between fork and exec")]
     // SAFETY: as in `trial.rs`; the closure makes two calls and allocates nothing.
     unsafe {
         command.pre_exec(tries);

@@ -1,10 +1,11 @@
-//! Remembers between processes which sandbox mechanisms work here. Trying one starts several programs in a sandbox, which
-//! takes longer than most commands, and a process of the command line runs one command.
+//! Remembers between processes which sandbox mechanisms work here. Trying one starts several
+//! programs in a sandbox, which takes longer than most commands, and a process of the command line
+//! runs one command.
 //!
-//! Only a success is kept, and it counts only under the conditions it was found under: same boot, kernel, haft, user,
-//! namespaces, rights, settings of the kernel, and same programs. A failure is tried again each time, so that a repaired
-//! machine is noticed at once. What a mechanism holds is decided by the kernel at each start as before: one that no longer
-//! works refuses the command.
+//! Only a success is kept, and it counts only under the conditions it was found under: same boot,
+//! kernel, haft, user, namespaces, capabilities, kernel settings, and programs. A failure is tried
+//! again each time, so that a repaired machine is noticed at once. The kernel still enforces a
+//! mechanism at each start: one that no longer works refuses the command.
 
 use std::{
     fmt::Write as _,
@@ -18,13 +19,14 @@ use std::{
 
 use super::probe::ProbeResult;
 
-/// Conditions that are not compared can change as well: a day later each mechanism is tried again.
+/// Maximum age of a result: conditions that are not compared can change as well.
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The file is small; a larger one is not ours.
 const MAX_BYTES: u64 = 64 << 10;
 const FILE: &str = "sandbox-probes";
 
-/// Kernel files whose contents decide what a sandbox can do. One that does not exist counts as empty.
+/// Kernel files whose contents decide what a sandbox can do. One that does not exist counts as
+/// empty.
 const KERNEL_FILES: &[&str] = &[
     "/proc/sys/kernel/random/boot_id",
     "/proc/version",
@@ -42,7 +44,7 @@ const KERNEL_FILES: &[&str] = &[
     "/proc/self/uid_map",
     "/sys/kernel/security/lsm",
 ];
-/// Lines of `/proc/self/status` that say who this process is and which rights it has.
+/// Lines of `/proc/self/status` with the ids and capabilities of this process.
 const STATUS_LINES: &[&str] = &[
     "Uid:",
     "Gid:",
@@ -78,8 +80,8 @@ const PLACES: &[&str] = &[
 
 static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
-/// Keeps what is found out about sandbox mechanisms in this folder, which only the user may write. Without this call each
-/// process tries them.
+/// Keeps the results about sandbox mechanisms in this folder, which only the user may write.
+/// Without this call each process tries the mechanisms.
 pub fn remember_probes_in(folder: &Path) {
     // The first call counts: the results belong to the process.
     let _ = FOLDER.set(folder.to_owned());
@@ -91,7 +93,7 @@ pub(super) fn or_try(
     attempt: impl FnOnce() -> ProbeResult,
 ) -> ProbeResult {
     let Some(folder) = FOLDER.get() else { return attempt() };
-    // They hold for the life of this process.
+    // They are valid for the life of this process.
     static CONDITIONS: LazyLock<String> = LazyLock::new(conditions);
     let conditions = CONDITIONS.as_str();
     if Remembered::read(folder, conditions).has(mechanism) {
@@ -129,7 +131,7 @@ struct Remembered {
 impl Remembered {
     fn read(folder: &Path, conditions: &str) -> Self {
         let text = read(&folder.join(FILE)).unwrap_or_default();
-        // The mechanisms stand in the first line, the conditions below it.
+        // The first line lists the mechanisms, the other lines are the conditions.
         match text.split_once('\n') {
             Some((mechanisms, rest)) if rest == conditions => {
                 Self { mechanisms: mechanisms.split(',').map(str::to_owned).collect() }
@@ -151,7 +153,7 @@ impl Remembered {
 
     /// Replaces the file in one step, so that no process reads half of it.
     fn write(&self, folder: &Path, conditions: &str) -> io::Result<()> {
-        // The folder is the user's alone: it may come into being here.
+        // Only the user may write the folder, which may be created here.
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let temporary = folder.join(format!("{FILE}.{}", std::process::id()));
         let flags = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary);
@@ -185,7 +187,7 @@ fn read(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// What the results depend on, as text that is compared as a whole.
+/// Returns the conditions that the results depend on, as one text for comparison.
 fn conditions() -> String {
     let mut text = format!("haft {}\n", env!("CARGO_PKG_VERSION"));
     for path in KERNEL_FILES {
@@ -218,7 +220,8 @@ fn contents(path: &str) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Device and inode; for a program also what changes when it is replaced or rewritten.
+/// Returns device and inode; for a program also the values that change when it is replaced or
+/// rewritten.
 fn identity(path: &str, is_program: bool) -> String {
     let Ok(facts) = fs::metadata(path) else { return "-".to_owned() };
     let place = format!("{}:{} {:o} {}", facts.dev(), facts.ino(), facts.mode(), facts.uid());

@@ -1,5 +1,5 @@
-//! Directories that exist for one session: what its programs have as `/tmp`, and what secrets are covered with. They are
-//! removed with the fence; those of a haft that was killed are removed by the next one.
+//! Directories of one session: the `/tmp` of its programs, and the empty files that cover secrets.
+//! They are removed with the backend; the next haft removes those of a haft that was killed.
 
 use std::{
     collections::HashMap,
@@ -17,32 +17,33 @@ use parking_lot::Mutex;
 use haft_core::ToolError;
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, mknodat};
 
-/// The places of one session.
+/// The directories of one session.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
-    /// Tells another haft, which may not see our process, that this is in use.
+    /// Shows another haft, which may not see our process, that the directories are in use.
     _lock: OwnedFd,
 }
 
-/// The places of all sessions.
+/// The directories of all sessions.
 pub(crate) struct Scratches {
     base: PathBuf,
     of_sessions: Mutex<HashMap<String, Arc<Scratch>>>,
-    /// A folder of temporary things may be long: it is looked through before the first is made, not for asking.
+    /// The directory for temporary files may be large: it is swept when the first session starts,
+    /// not on creation.
     swept: Once,
 }
 
-const BEGINNING: &str = "haft-sandbox-";
+const NAME_PREFIX: &str = "haft-sandbox-";
 
 impl Scratches {
-    /// Below this directory.
+    /// Creates them below this directory.
     pub(crate) fn in_directory(base: &Path) -> Self {
         Self { base: base.to_owned(), of_sessions: Mutex::default(), swept: Once::new() }
     }
 
     /// # Errors
-    /// Of kind `unavailable` when none can be made.
+    /// Of kind `unavailable` when the directory cannot be created.
     pub(crate) fn of_session(&self, session: &str) -> Result<Arc<Scratch>, ToolError> {
         let mut all = self.of_sessions.lock();
         if let Some(scratch) = all.get(session).filter(|scratch| scratch.tmp().is_dir()) {
@@ -50,9 +51,9 @@ impl Scratches {
         }
         self.swept.call_once(|| sweep(&self.base));
         let scratch = Scratch::make(&self.base).map_err(|error| {
-            let message = format!("no private directory can be made in `{}`", self.base.display());
+            let message = format!("cannot create a private directory in `{}`", self.base.display());
             ToolError::unavailable(message)
-                .hint("make room there, or make it writable")
+                .hint("free some space there, or make it writable")
                 .caused_by(error)
         })?;
         let scratch = Arc::new(scratch);
@@ -60,7 +61,7 @@ impl Scratches {
         Ok(scratch)
     }
 
-    /// The session is over and none of its programs lives: its places go.
+    /// Removes the directories of a finished session without living programs.
     pub(crate) fn forget(&self, session: &str) {
         self.of_sessions.lock().remove(session);
     }
@@ -70,14 +71,14 @@ impl Scratch {
     fn make(base: &Path) -> io::Result<Self> {
         let own = std::process::id();
         for number in 0..100_000_u32 {
-            let path = base.join(format!("{BEGINNING}{own}-{number}"));
+            let path = base.join(format!("{NAME_PREFIX}{own}-{number}"));
             match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
                     let lock = OwnedFd::from(fs::File::open(&path)?);
                     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared)?;
-                    // From here on dropping it removes it.
+                    // From here on drop removes it.
                     let scratch = Self { path, _lock: lock };
                     scratch.fill()?;
                     return Ok(scratch);
@@ -93,8 +94,9 @@ impl Scratch {
             fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777))?;
         }
         fs::create_dir(self.nothing(true))?;
-        // A device of no driver, which everybody may make: where devices do not count nobody can open it, root neither.
-        // An empty file would be taken for the file by who has the right to read it, and git would commit it.
+        // A device without a driver, which every user may create: on a mount without devices no
+        // process can open it, including root. An empty file could be read, and git would commit
+        // it.
         let (kind, mode) = (FileType::CharacterDevice, Mode::empty());
         if mknodat(CWD, self.nothing(false), kind, mode, 0).is_err() {
             fs::write(self.nothing(false), "")?;
@@ -111,7 +113,7 @@ impl Scratch {
         self.path.join("shm")
     }
 
-    /// What secrets are covered with.
+    /// Returns the file or directory that covers secrets.
     pub(crate) fn nothing(&self, is_directory: bool) -> PathBuf {
         self.path.join(if is_directory { "empty" } else { "nothing" })
     }
@@ -123,15 +125,15 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes what is ours and whose haft is gone.
+/// Removes our directories whose haft is gone.
 fn sweep(base: &Path) {
     let Ok(listing) = fs::read_dir(base) else { return };
     let own = rustix::process::geteuid().as_raw();
     for entry in listing.flatten() {
         let name = entry.file_name();
-        let pid = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(BEGINNING)?.split('-').next()?.parse::<u32>().ok());
+        let pid = name.to_str().and_then(|name| {
+            name.strip_prefix(NAME_PREFIX)?.split('-').next()?.parse::<u32>().ok()
+        });
         let Some(pid) = pid else { continue };
         let is_ours = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own);
         if is_ours && !Path::new(&format!("/proc/{pid}")).exists() && is_free(&entry.path()) {
@@ -151,19 +153,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_keeps_its_directory_and_it_goes_with_the_fence() {
+    fn a_session_keeps_its_directory_until_the_backend_is_dropped() {
         let base = tempfile::tempdir().expect("a directory");
         let all = Scratches::in_directory(base.path());
-        let first = all.of_session("a").expect("room").tmp();
-        assert_eq!(all.of_session("a").expect("room").tmp(), first);
-        assert_ne!(all.of_session("b").expect("room").tmp(), first);
+        let first = all.of_session("a").expect("a directory").tmp();
+        assert_eq!(all.of_session("a").expect("a directory").tmp(), first);
+        assert_ne!(all.of_session("b").expect("a directory").tmp(), first);
         all.forget("b");
         assert_eq!(fs::read_dir(base.path()).expect("there").count(), 1);
         let gone = base.path().join("haft-sandbox-4194999-0");
         fs::create_dir(&gone).expect("made");
         let another = Scratches::in_directory(base.path());
         assert!(gone.exists(), "asking changes nothing");
-        let kept = another.of_session("a").expect("room");
+        let kept = another.of_session("a").expect("a directory");
         assert!(!gone.exists() && first.exists() && kept.tmp().exists());
         drop((all, another, kept));
         assert_eq!(fs::read_dir(base.path()).expect("there").count(), 0);

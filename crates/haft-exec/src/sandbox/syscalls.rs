@@ -1,5 +1,6 @@
-//! Which calls of the kernel a program may not make, as a seccomp program: those that look into other processes, change
-//! the machine, or reach what the other restrictions do not stand around. They fail as if the program lacked the right.
+//! The seccomp program with the system calls that a sandboxed program may not make: calls that
+//! access other processes, change the machine, or bypass the other mechanisms. They fail as if the
+//! program lacked the permission.
 
 mod set_id;
 
@@ -14,50 +15,51 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-/// What differs between the programs.
+/// The options of a seccomp program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Calls {
+pub(crate) struct SyscallPolicy {
     pub(crate) internet: Internet,
-    /// Sockets with a path. Whoever allows them has hidden those of others.
+    /// Allows unix sockets with a path. A caller that allows them has hidden those of other
+    /// programs.
     pub(crate) unix: bool,
     pub(crate) namespaces: Namespaces,
-    /// Changing what a file is besides its content: mode, owner, times, attributes. Landlock does not see it, so where
-    /// no mount is read-only it is denied everywhere.
+    /// Allows changing the mode, owner, times and attributes of a file. Landlock does not restrict
+    /// this, so where no mount is read-only it is denied everywhere.
     pub(crate) attributes: bool,
 }
 
-/// Sockets of the internet. Without them a machine can be reached by none.
+/// Internet sockets. Without them no other machine can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Internet {
     Allowed,
     Denied,
-    /// What reports refused calls refuses them.
+    /// The code that reports denied calls refuses them.
     DeniedByReport,
 }
 
 impl Internet {
-    /// In the words of a launch.
+    /// Returns the value for a launch.
     pub(crate) fn of(network: bool) -> Self {
         if network { Self::Allowed } else { Self::Denied }
     }
 }
 
-/// Who makes namespaces behind the wall.
+/// The processes that may create namespaces in the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Namespaces {
-    /// Nobody.
+    /// None.
     Denied,
-    /// bubblewrap, which is started behind the wall, with the rights it has. Whatever it starts has none, and could make
-    /// one only with a user namespace.
+    /// bubblewrap, which is started in the sandbox with our privileges. The programs that it starts
+    /// have none, and could create one only with a user namespace.
     WithRights,
-    /// bubblewrap, which needs a user namespace itself and closes that door behind it.
+    /// bubblewrap, which needs a user namespace itself and forbids further ones.
     WithUser,
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type SyscallRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 const NEVER: &[i64] = &[
-    // Other processes.
+    // Access to other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -90,7 +92,8 @@ const NEVER: &[i64] = &[
     libc::SYS_iopl,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_ioperm,
-    // Ways around the other restrictions: files by number, calls made by the kernel for a program, memory faults at will, keys.
+    // Bypasses of the other mechanisms: files by handle, calls that the kernel makes for a program,
+    // user-handled page faults, keys.
     libc::SYS_open_by_handle_at,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
@@ -102,7 +105,7 @@ const NEVER: &[i64] = &[
     libc::SYS_setns,
 ];
 
-/// What makes up a machine for a program; bubblewrap does it first.
+/// Calls that set up mounts; bubblewrap makes them first.
 const MOUNTING: &[i64] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -149,14 +152,14 @@ const CHANGING_ATTRIBUTES: &[i64] = &[
     REMOVE_XATTR_AT,
     FILE_SET_ATTR,
 ];
-/// Of Linux 6.13 and 6.17, and not yet in libc.
+/// From Linux 6.13 and 6.17, not yet in libc.
 const SET_XATTR_AT: i64 = 463;
 const REMOVE_XATTR_AT: i64 = 466;
 const FILE_SET_ATTR: i64 = 469;
 /// The same by `ioctl`: FS_IOC_SETFLAGS (of either size), FS_IOC_FSSETXATTR.
 const ATTRIBUTES_BY_IOCTL: &[u64] = &[0x4008_6602, 0x4004_6602, 0x401c_5820];
 
-/// Of Linux 6.15, and not yet in libc.
+/// From Linux 6.15, not yet in libc.
 const OPEN_TREE_ATTR: i64 = 467;
 
 const ANY_NAMESPACE: &[i32] = &[
@@ -168,27 +171,29 @@ const ANY_NAMESPACE: &[i32] = &[
     libc::CLONE_NEWPID,
     libc::CLONE_NEWNET,
 ];
-/// `CLONE_NEWTIME`; in `clone` these bits are a signal, so it is looked for in `unshare` only.
+/// `CLONE_NEWTIME`; in `clone` these bits are a signal, so only `unshare` is checked for it.
 const NEW_TIME: i32 = 0x80;
 
-/// Personalities that change nothing about what is safe: the usual one, asking which, 32 bits, and a name of 2.6.
+/// Personalities without an effect on security: the default, a query, 32 bits, and the version name
+/// 2.6.
 const HARMLESS_PERSONALITIES: &[u64] = &[0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
-/// Puts characters into a terminal as if they had been typed, or pastes what is selected on a console.
+/// Inserts characters into a terminal as if they had been typed, or pastes the selection of a
+/// console.
 const TYPING: &[u64] = &[0x5412, 0x541c];
 
-/// The program for these calls. Made once.
+/// Returns the seccomp program for these options. Each is compiled once.
 ///
 /// # Errors
-/// Of kind `unavailable` on a machine whose kind of processor is not known here.
-pub(crate) fn program(calls: Calls) -> Result<Arc<BpfProgram>, ToolError> {
-    static MADE: Mutex<Vec<(Calls, Arc<BpfProgram>)>> = Mutex::new(Vec::new());
+/// Of kind `unavailable` on an unknown processor architecture.
+pub(crate) fn program(calls: SyscallPolicy) -> Result<Arc<BpfProgram>, ToolError> {
+    static MADE: Mutex<Vec<(SyscallPolicy, Arc<BpfProgram>)>> = Mutex::new(Vec::new());
     let mut made = MADE.lock();
     if let Some((_, program)) = made.iter().find(|(known, _)| *known == calls) {
         return Ok(program.clone());
     }
     let program = compile(calls).map_err(|error| {
-        ToolError::unavailable("no seccomp program can be made for this machine")
+        ToolError::unavailable("seccomp is not supported on this processor")
             .hint("run commands in a container")
             .caused_by(error)
     })?;
@@ -197,7 +202,7 @@ pub(crate) fn program(calls: Calls) -> Result<Arc<BpfProgram>, ToolError> {
     Ok(program)
 }
 
-fn compile(calls: Calls) -> Result<BpfProgram, seccompiler::Error> {
+fn compile(calls: SyscallPolicy) -> Result<BpfProgram, seccompiler::Error> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let filter = SeccompFilter::new(rules(calls)?, SeccompAction::Allow, denied, arch)?;
@@ -207,8 +212,8 @@ fn compile(calls: Calls) -> Result<BpfProgram, seccompiler::Error> {
     Ok(program)
 }
 
-/// What is denied whatever its arguments are.
-fn never(calls: Calls) -> Vec<i64> {
+/// Returns the calls that are denied whatever their arguments are.
+fn never(calls: SyscallPolicy) -> Vec<i64> {
     let mut never = NEVER.to_vec();
     if calls.namespaces == Namespaces::Denied {
         never.extend(MOUNTING);
@@ -219,9 +224,9 @@ fn never(calls: Calls) -> Vec<i64> {
     never
 }
 
-/// What is denied with certain arguments.
-fn rules(calls: Calls) -> Result<Rules, seccompiler::Error> {
-    let mut rules = Rules::new();
+/// Returns the calls that are denied with certain arguments.
+fn rules(calls: SyscallPolicy) -> Result<SyscallRules, seccompiler::Error> {
+    let mut rules = SyscallRules::new();
     let closed: &[i32] = match calls.namespaces {
         Namespaces::Denied => ANY_NAMESPACE,
         Namespaces::WithRights => &[libc::CLONE_NEWUSER],
@@ -251,7 +256,7 @@ fn rules(calls: Calls) -> Result<Rules, seccompiler::Error> {
         of_socket.extend(unix_datagrams()?);
     }
     rules.insert(libc::SYS_socket, of_socket);
-    // The ends of a pair can be given another address to talk to, too.
+    // The ends of a pair can be given another destination too.
     rules.insert(libc::SYS_socketpair, unix_datagrams()?);
     if calls.attributes {
         rules.extend(set_id::by_mode()?);
@@ -269,17 +274,17 @@ fn rules(calls: Calls) -> Result<Rules, seccompiler::Error> {
 }
 
 /// Denies changing the resource limit that holds the mark of a launch.
-fn keep_mark() -> Result<Rules, seccompiler::Error> {
+fn keep_mark() -> Result<SyscallRules, seccompiler::Error> {
     let resource = u64::from(MARKED_RESOURCE.cast_unsigned());
     let is_it = |argument| condition(argument, SeccompCmpOp::Eq, resource);
-    // Without a new limit it only asks.
+    // Without a new limit the call only reads it.
     let changes = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
     let change = SeccompRule::new(vec![is_it(1)?, changes])?;
     let set = SeccompRule::new(vec![is_it(0)?])?;
-    Ok(Rules::from([(libc::SYS_prlimit64, vec![change]), (libc::SYS_setrlimit, vec![set])]))
+    Ok(SyscallRules::from([(libc::SYS_prlimit64, vec![change]), (libc::SYS_setrlimit, vec![set])]))
 }
 
-/// The kernel looks at the lower half of these arguments, so that is what is compared.
+/// The kernel uses the lower half of these arguments, so that half is compared.
 fn condition(
     argument: u8,
     operator: SeccompCmpOp,
@@ -301,8 +306,9 @@ fn has(flag: i32) -> Result<SeccompRule, seccompiler::Error> {
     rule(0, SeccompCmpOp::MaskedEq(flag), flag)
 }
 
-/// Unix sockets that send to any address without connecting: the address of `sendmsg` lies in memory, where neither a filter
-/// nor we can hold it still. Raw ones are the same by another name.
+/// Denies unix sockets that send to any address without connecting: the address of `sendmsg` is in
+/// memory, where neither a filter nor we can keep it unchanged. Raw sockets are the same under
+/// another name.
 fn unix_datagrams() -> Result<Vec<SeccompRule>, seccompiler::Error> {
     let of_sort = |sort: i32| {
         let family = u64::from(libc::AF_UNIX.cast_unsigned());
@@ -313,7 +319,7 @@ fn unix_datagrams() -> Result<Vec<SeccompRule>, seccompiler::Error> {
     [libc::SOCK_DGRAM, libc::SOCK_RAW].map(of_sort).into_iter().collect()
 }
 
-/// No rule at all means every value.
+/// Without any rule every value is denied.
 fn none_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Error> {
     if values.is_empty() {
         return Ok(Vec::new());
@@ -322,11 +328,11 @@ fn none_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler
     Ok(vec![SeccompRule::new(each.collect::<Result<_, _>>()?)?])
 }
 
-/// What stands before the compiled rules: one step for each call that is denied whatever its arguments are (the kernel
-/// goes through the program for every call there is when it is put up, so its length is time). `clone3` has its flags in
-/// memory, where no filter sees them: it is "not there", and libraries take `clone`. So has `openat2` its mode, which may
-/// hold the set-user-ID bit; programs take `openat`. The numbers of the x32 calls would
-/// pass by every rule.
+/// Returns the instructions before the compiled rules: one for each call that is always denied (the
+/// kernel checks the program for every call when it is installed, so its length costs time).
+/// `clone3` has its flags in memory, where no filter sees them: it fails with "no such call", and
+/// libraries use `clone`. The same holds for `openat2` and its mode, which may contain the
+/// set-user-ID bit; programs use `openat`. The numbers of the x32 calls would bypass every rule.
 fn before(never: &[i64]) -> BpfProgram {
     const LOAD: u16 = 0x20;
     const JUMP: u16 = 0x05;
@@ -336,7 +342,8 @@ fn before(never: &[i64]) -> BpfProgram {
     const ERROR: u32 = 0x0005_0000;
     let instruction = |code, jt, k| sock_filter { code, jt, jf: 0, k };
     let number = |call: i64| u32::try_from(call).expect("numbers of calls are small");
-    // Jumps count the steps that are left out: to the denial behind the last call, and to the one behind that.
+    // Jumps count the instructions to skip: to the denial after the last call, and to the one after
+    // that.
     let left = |index: usize| u8::try_from(never.len() - index).expect("far fewer calls than 255");
     let first_of_x32 = if cfg!(target_arch = "x86_64") { 0x4000_0000 } else { u32::MAX };
     let mut program = vec![
@@ -360,7 +367,8 @@ fn before(never: &[i64]) -> BpfProgram {
 mod tests {
     use super::*;
 
-    /// What the steps before the compiled rules answer to a number; nothing when they let it go on.
+    /// Returns the result of the instructions before the compiled rules for a call; None when they
+    /// let it continue.
     fn answer(program: &[sock_filter], call: u32) -> Option<u32> {
         let mut at = 0;
         while let Some(step) = program.get(at) {
@@ -378,7 +386,7 @@ mod tests {
 
     #[test]
     fn each_call_gets_its_answer_and_x32_has_no_numbers_of_its_own() {
-        let calls = Calls {
+        let calls = SyscallPolicy {
             internet: Internet::Allowed,
             unix: false,
             namespaces: Namespaces::Denied,

@@ -1,4 +1,5 @@
-//! Every wall, by real programs that try to get over it, behind each fence and for each confinement.
+//! Tests every restriction with real programs that try to bypass it, in each backend and with each
+//! confinement.
 
 use std::{
     collections::BTreeSet,
@@ -24,12 +25,12 @@ use haft_core::{
 };
 
 use super::{
-    Chosen, ProbeResult, Wanted,
+    BackendChoice, ChosenBackend, ProbeResult, backend,
     bubblewrap::Bubblewrap,
-    choose, fence,
+    choose,
     landlock::Landlock,
     probe,
-    trial::{self, Outcome},
+    trial::{self, TrialOutcome},
     verdicts,
 };
 use crate::{
@@ -41,14 +42,14 @@ use crate::{
 };
 
 mod modes;
+mod namespace_sets;
 mod refusals;
-mod rooms;
 mod sockets;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
     Landlock,
-    /// On a machine that lets nobody make mounts.
+    /// A machine that allows no mounts.
     Bare,
     Bubblewrap,
 }
@@ -58,8 +59,9 @@ use Which::{Bare, Bubblewrap as WithBubblewrap, Landlock as WithMounts};
 const WRITING: &[Which] = &[WithMounts, WithBubblewrap];
 const ALL: &[Which] = &[WithMounts, Bare, WithBubblewrap];
 
-/// A machine in small: a workspace that is a repository, a home with secrets, and something outside.
-struct Field {
+/// A small machine: a workspace with a repository, a home directory with secrets, and a file
+/// outside.
+struct TestMachine {
     landlock: Landlock,
     bare: Landlock,
     bubblewrap: Bubblewrap,
@@ -68,7 +70,7 @@ struct Field {
     home: PathBuf,
 }
 
-impl Field {
+impl TestMachine {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let at = directory.path();
@@ -146,17 +148,17 @@ impl Field {
             Bare => self.bare.recipe(launch, context),
             WithBubblewrap => self.bubblewrap.recipe(launch, context),
         };
-        recipe.expect("this machine has the fence")
+        recipe.expect("this machine has the backend")
     }
 
-    fn run(&self, which: Which, confinement: Confinement, program: Program) -> Outcome {
+    fn run(&self, which: Which, confinement: Confinement, program: Program) -> TrialOutcome {
         let context = self.context();
         let launch = launch(program, confinement);
         let recipe = self.recipe(which, &launch, &context);
         trial::run(recipe, &context.path, Duration::from_secs(20)).expect("started")
     }
 
-    fn shell(&self, which: Which, confinement: Confinement, script: &str) -> Outcome {
+    fn shell(&self, which: Which, confinement: Confinement, script: &str) -> TrialOutcome {
         self.run(which, confinement, Program::Shell(script.to_owned()))
     }
 }
@@ -184,7 +186,7 @@ const READS: Confinement = Confinement { network: false, writes: false };
 const CONNECTED: Confinement = Confinement { network: true, writes: true };
 const CONNECTED_READS: Confinement = Confinement { network: true, writes: false };
 
-/// The confinements that a fence takes.
+/// The confinements that a backend accepts.
 fn confinements(which: Which) -> &'static [Confinement] {
     if which == Bare {
         &[READS, CONNECTED_READS]
@@ -193,12 +195,12 @@ fn confinements(which: Which) -> &'static [Confinement] {
     }
 }
 
-/// Behind every fence, whatever it may do otherwise, the script fails.
+/// Checks that the script fails in every backend, with any confinement.
 #[track_caller]
-fn check_fails(field: &Field, script: &str) {
+fn check_fails(machine: &TestMachine, script: &str) {
     for which in ALL {
         for confinement in confinements(*which) {
-            let outcome = field.shell(*which, *confinement, script);
+            let outcome = machine.shell(*which, *confinement, script);
             assert!(
                 outcome.code.is_some_and(|code| code != 0),
                 "{which:?} {confinement:?}: `{script}`: {outcome:?}"
@@ -207,14 +209,20 @@ fn check_fails(field: &Field, script: &str) {
     }
 }
 
-/// Behind the fences that let it, the script ends well and says this.
+/// Checks that the script succeeds in these backends, with this output.
 #[track_caller]
-fn check_says(field: &Field, fences: &[Which], confinement: Confinement, script: &str, said: &str) {
-    for which in fences {
-        let outcome = field.shell(*which, confinement, script);
+fn check_says(
+    machine: &TestMachine,
+    backends: &[Which],
+    confinement: Confinement,
+    script: &str,
+    output: &str,
+) {
+    for which in backends {
+        let outcome = machine.shell(*which, confinement, script);
         assert_eq!(
             (outcome.code, outcome.output.trim()),
-            (Some(0), said),
+            (Some(0), output),
             "{which:?}: `{script}`: {outcome:?}"
         );
     }
@@ -222,7 +230,7 @@ fn check_says(field: &Field, fences: &[Which], confinement: Confinement, script:
 
 #[test]
 fn nothing_outside_can_be_written_made_removed_or_renamed() {
-    let field = Field::new();
+    let machine = TestMachine::new();
     for script in [
         "echo x > \"$OUT/file\"",
         "echo x > \"$OUT/new\"",
@@ -241,10 +249,10 @@ fn nothing_outside_can_be_written_made_removed_or_renamed() {
         "echo x > \"$HOME/plain/file\"",
         "echo x > /haft-test",
     ] {
-        check_fails(&field, script);
+        check_fails(&machine, script);
     }
-    assert_eq!(fs::read_to_string(field.at("outside/file")).expect("there"), "untouched");
-    assert_eq!(fs::read_dir(field.at("outside")).expect("there").count(), 1);
+    assert_eq!(fs::read_to_string(machine.at("outside/file")).expect("there"), "untouched");
+    assert_eq!(fs::read_dir(machine.at("outside")).expect("there").count(), 1);
     for path in ["/usr/bin/haft-test", "/etc/haft-test", "/haft-test"] {
         assert!(!Path::new(path).exists());
     }
@@ -252,28 +260,28 @@ fn nothing_outside_can_be_written_made_removed_or_renamed() {
 
 #[test]
 fn the_workspace_is_writable_only_when_that_is_granted() {
-    let field = Field::new();
+    let machine = TestMachine::new();
     let script = "mkdir -p a/b && echo x > a/b/c && mv a/b/c a/d && ln a/d a/e && ln -s d a/f && rm -r a && echo done";
-    check_says(&field, WRITING, WRITES, script, "done");
+    check_says(&machine, WRITING, WRITES, script, "done");
     for which in ALL {
         for script in
             ["echo x > new", "rm src/main.c", "mv src other", "touch src/main.c", "chmod 777 src"]
         {
-            let outcome = field.shell(*which, READS, script);
+            let outcome = machine.shell(*which, READS, script);
             assert_ne!(outcome.code, Some(0), "{which:?} {script}");
         }
-        let outcome = field.shell(*which, READS, "cat src/main.c");
+        let outcome = machine.shell(*which, READS, "cat src/main.c");
         assert!(outcome.output.starts_with("int main"), "{which:?} {outcome:?}");
     }
-    assert!(field.at("workspace/src/main.c").exists() && !field.at("workspace/new").exists());
+    assert!(machine.at("workspace/src/main.c").exists() && !machine.at("workspace/new").exists());
 }
 
 #[test]
 fn hooks_and_settings_of_git_and_haft_stay_as_they_are() {
-    let field = Field::new();
-    let config = fs::read_to_string(field.at("workspace/.git/config")).expect("there");
-    fs::create_dir_all(field.at("workspace/.haft")).expect("made");
-    fs::write(field.at("workspace/.haft/kept"), "kept").expect("written");
+    let machine = TestMachine::new();
+    let config = fs::read_to_string(machine.at("workspace/.git/config")).expect("there");
+    fs::create_dir_all(machine.at("workspace/.haft")).expect("made");
+    fs::write(machine.at("workspace/.haft/kept"), "kept").expect("written");
     for script in [
         "echo x > .git/hooks/pre-commit",
         "cp src/main.c .git/hooks/",
@@ -299,25 +307,25 @@ fn hooks_and_settings_of_git_and_haft_stay_as_they_are() {
         "cd / && echo x > \"$REAL/workspace/.git/hooks/pre-commit\"",
         "echo x > \"/proc/self/cwd/.git/hooks/pre-commit\"",
     ] {
-        check_fails(&field, script);
+        check_fails(&machine, script);
     }
-    assert_eq!(fs::read_to_string(field.at("workspace/.git/config")).expect("there"), config);
-    assert!(!field.at("workspace/.git/hooks/pre-commit").exists());
-    assert_eq!(fs::read_dir(field.at("workspace/.haft")).expect("there").count(), 1);
+    assert_eq!(fs::read_to_string(machine.at("workspace/.git/config")).expect("there"), config);
+    assert!(!machine.at("workspace/.git/hooks/pre-commit").exists());
+    assert_eq!(fs::read_dir(machine.at("workspace/.haft")).expect("there").count(), 1);
 }
 
 #[test]
 fn hooks_that_are_not_there_cannot_be_made() {
     for which in WRITING {
-        let field = Field::new();
-        fs::remove_dir_all(field.at("workspace/.git/hooks")).expect("removed");
-        fs::remove_file(field.at("workspace/.git/config")).expect("removed");
+        let machine = TestMachine::new();
+        fs::remove_dir_all(machine.at("workspace/.git/hooks")).expect("removed");
+        fs::remove_file(machine.at("workspace/.git/config")).expect("removed");
         let script = "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; echo x > .git/config; mkdir .haft; echo x > .haft/x";
-        field.shell(*which, WRITES, script);
-        assert!(!field.at("workspace/.git/hooks/pre-commit").exists(), "{which:?}");
-        assert!(!field.at("workspace/.haft/x").exists(), "{which:?}");
+        machine.shell(*which, WRITES, script);
+        assert!(!machine.at("workspace/.git/hooks/pre-commit").exists(), "{which:?}");
+        assert!(!machine.at("workspace/.haft/x").exists(), "{which:?}");
         assert_eq!(
-            fs::read_to_string(field.at("workspace/.git/config")).unwrap_or_default(),
+            fs::read_to_string(machine.at("workspace/.git/config")).unwrap_or_default(),
             "",
             "{which:?}"
         );
@@ -327,21 +335,21 @@ fn hooks_that_are_not_there_cannot_be_made() {
 #[test]
 fn what_cannot_be_protected_is_refused() {
     for link in [".git", ".haft", ".git/hooks"] {
-        let field = Field::new();
-        let path = field.at("workspace").join(link);
+        let machine = TestMachine::new();
+        let path = machine.at("workspace").join(link);
         if path.exists() {
-            fs::rename(&path, field.at("workspace/elsewhere")).expect("moved");
+            fs::rename(&path, machine.at("workspace/elsewhere")).expect("moved");
         }
-        std::os::unix::fs::symlink(field.at("workspace/elsewhere"), &path).expect("linked");
+        std::os::unix::fs::symlink(machine.at("workspace/elsewhere"), &path).expect("linked");
         let launch = launch(Program::Shell("true".to_owned()), WRITES);
-        let error = Landlock::knowing(&field.at("scratch"), true)
-            .recipe(&launch, &field.context())
+        let error = Landlock::knowing(&machine.at("scratch"), true)
+            .recipe(&launch, &machine.context())
             .err()
             .expect(link);
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{link}");
-        let error = Bubblewrap::find(&field.at("scratch"))
+        let error = Bubblewrap::find(&machine.at("scratch"))
             .expect("there")
-            .recipe(&launch, &field.context())
+            .recipe(&launch, &machine.context())
             .err()
             .expect(link);
         assert!(
@@ -353,7 +361,7 @@ fn what_cannot_be_protected_is_refused() {
 
 #[test]
 fn of_the_home_only_what_tools_need_can_be_read() {
-    let field = Field::new();
+    let machine = TestMachine::new();
     for script in [
         "cat \"$HOME/.ssh/id\"",
         "cat \"$HOME/.bash_history\" | grep .",
@@ -370,26 +378,26 @@ fn of_the_home_only_what_tools_need_can_be_read() {
         "cat \"$OUT/file\"",
         "cat /etc/shadow | grep .",
     ] {
-        check_fails(&field, script);
+        check_fails(&machine, script);
     }
-    check_says(&field, ALL, READS, "cat \"$HOME/.config/git/ignore\"", "plain");
-    check_says(&field, ALL, READS, "echo \"${SSH_AUTH_SOCK-none}\"", "none");
+    check_says(&machine, ALL, READS, "cat \"$HOME/.config/git/ignore\"", "plain");
+    check_says(&machine, ALL, READS, "echo \"${SSH_AUTH_SOCK-none}\"", "none");
 }
 
 #[test]
 fn a_home_that_is_the_workspace_keeps_its_secrets() {
-    let mut field = Field::new();
-    field.home = field.at("workspace");
-    fs::create_dir(field.at("workspace/.ssh")).expect("made");
-    fs::write(field.at("workspace/.ssh/id"), "key").expect("written");
-    check_fails(&field, "cat .ssh/id");
-    check_fails(&field, "mv .ssh other && cat other/id");
-    check_says(&field, WRITING, WRITES, "echo x > new && cat new", "x");
+    let mut machine = TestMachine::new();
+    machine.home = machine.at("workspace");
+    fs::create_dir(machine.at("workspace/.ssh")).expect("made");
+    fs::write(machine.at("workspace/.ssh/id"), "key").expect("written");
+    check_fails(&machine, "cat .ssh/id");
+    check_fails(&machine, "mv .ssh other && cat other/id");
+    check_says(&machine, WRITING, WRITES, "echo x > new && cat new", "x");
 }
 
 #[test]
 fn other_processes_can_be_neither_signalled_nor_looked_into() {
-    let field = Field::new();
+    let machine = TestMachine::new();
     let sleeper = Command::new("sleep").arg("1000").env("SECRET", "seen").spawn();
     let mut sleeper = Sleeper(sleeper.expect("started"));
     let pid = sleeper.0.id();
@@ -405,15 +413,15 @@ fn other_processes_can_be_neither_signalled_nor_looked_into() {
         "cat \"/proc/$HAFT/root$OUT/file\"".to_owned(),
         "cat /proc/$HAFT/environ | grep .".to_owned(),
     ] {
-        check_fails(&field, &script);
+        check_fails(&machine, &script);
     }
     for which in [WithMounts, Bare] {
-        assert_ne!(field.shell(which, READS, "cat /proc/1/environ").code, Some(0), "{which:?}");
+        assert_ne!(machine.shell(which, READS, "cat /proc/1/environ").code, Some(0), "{which:?}");
     }
     assert!(sleeper.0.try_wait().expect("known").is_none(), "it lives");
 }
 
-/// Goes with the test, however that ends.
+/// Killed with the test, however that ends.
 struct Sleeper(Child);
 
 impl Drop for Sleeper {
@@ -426,18 +434,18 @@ impl Drop for Sleeper {
 /// The number of an error that a call must end with.
 #[track_caller]
 fn check_call(
-    field: &Field,
-    fences: &[Which],
+    machine: &TestMachine,
+    backends: &[Which],
     name: &str,
     number: i64,
     arguments: &str,
     errors: &[i32],
 ) {
-    for which in fences {
+    for which in backends {
         for confinement in confinements(*which) {
             let code =
                 format!("my @a = ({arguments}); exit(syscall({number}, @a) == -1 ? 0 + $! : 0)");
-            let outcome = field.run(*which, *confinement, perl(&code));
+            let outcome = machine.run(*which, *confinement, perl(&code));
             let is_expected = outcome.code.is_some_and(|code| errors.contains(&code));
             assert!(is_expected, "{which:?} {confinement:?}: {name}: {outcome:?}");
         }
@@ -446,7 +454,7 @@ fn check_call(
 
 #[test]
 fn calls_that_change_the_machine_or_look_into_processes_are_denied() {
-    let field = Field::new();
+    let machine = TestMachine::new();
     let denied = [libc::EPERM];
     for (name, number, arguments) in [
         ("ptrace", libc::SYS_ptrace, "16, 1, 0, 0"),
@@ -478,18 +486,25 @@ fn calls_that_change_the_machine_or_look_into_processes_are_denied() {
         ("packet", libc::SYS_socket, "17, 3, 0"),
         ("alg", libc::SYS_socket, "38, 5, 0"),
     ] {
-        check_call(&field, ALL, name, number, arguments, &denied);
+        check_call(&machine, ALL, name, number, arguments, &denied);
     }
-    check_call(&field, ALL, "clone3", libc::SYS_clone3, "0, 0", &[libc::ENOSYS]);
+    check_call(&machine, ALL, "clone3", libc::SYS_clone3, "0, 0", &[libc::ENOSYS]);
     if cfg!(target_arch = "x86_64") {
-        check_call(&field, ALL, "ptrace of x32", 0x4000_0000 | 521, "16, 1, 0, 0", &[libc::ENOSYS]);
+        check_call(
+            &machine,
+            ALL,
+            "ptrace of x32",
+            0x4000_0000 | 521,
+            "16, 1, 0, 0",
+            &[libc::ENOSYS],
+        );
     }
 }
 
 #[test]
-fn nobody_makes_namespaces_or_mounts() {
-    let field = Field::new();
-    // Without root bubblewrap allows no further user namespaces, and that is said so.
+fn no_program_creates_namespaces_or_mounts() {
+    let machine = TestMachine::new();
+    // Without root bubblewrap allows no further user namespaces, and that is reported.
     let denied = [libc::EPERM, libc::ENOSPC];
     for (name, number, arguments) in [
         ("mount", libc::SYS_mount, "\"none\", \"/tmp\", \"tmpfs\", 0, 0"),
@@ -503,18 +518,18 @@ fn nobody_makes_namespaces_or_mounts() {
         ("fsopen", libc::SYS_fsopen, "\"tmpfs\", 0"),
         ("sethostname", libc::SYS_sethostname, "\"x\", 1"),
     ] {
-        check_call(&field, ALL, name, number, arguments, &denied);
+        check_call(&machine, ALL, name, number, arguments, &denied);
     }
-    check_fails(&field, "unshare -n true");
-    check_fails(&field, "unshare -Urm true");
-    check_fails(&field, "mount -t tmpfs none /tmp");
-    check_fails(&field, "umount .git/hooks && echo x > .git/hooks/pre-commit");
-    check_fails(&field, "mount -o remount,rw,bind .git/hooks && echo x > .git/hooks/pre-commit");
+    check_fails(&machine, "unshare -n true");
+    check_fails(&machine, "unshare -Urm true");
+    check_fails(&machine, "mount -t tmpfs none /tmp");
+    check_fails(&machine, "umount .git/hooks && echo x > .git/hooks/pre-commit");
+    check_fails(&machine, "mount -o remount,rw,bind .git/hooks && echo x > .git/hooks/pre-commit");
 }
 
 #[test]
 fn tcp_and_udp_reach_others_only_when_the_network_is_granted() {
-    let field = Field::new();
+    let machine = TestMachine::new();
     let tcp = TcpListener::bind("127.0.0.1:0").expect("bound");
     tcp.set_nonblocking(true).expect("set");
     let udp = UdpSocket::bind("127.0.0.1:0").expect("bound");
@@ -526,25 +541,25 @@ fn tcp_and_udp_reach_others_only_when_the_network_is_granted() {
     );
     for which in ALL {
         for confinement in confinements(*which) {
-            field.shell(*which, *confinement, &script);
-            let heard = (tcp.accept().is_ok(), udp.recv(&mut [0; 8]).is_ok());
+            machine.shell(*which, *confinement, &script);
+            let received = (tcp.accept().is_ok(), udp.recv(&mut [0; 8]).is_ok());
             let expected = (confinement.network, confinement.network);
-            assert_eq!(heard, expected, "{which:?} {confinement:?}");
+            assert_eq!(received, expected, "{which:?} {confinement:?}");
         }
     }
 }
 
 #[test]
 fn sockets_of_others_cannot_be_reached_with_or_without_the_network() {
-    let field = Field::new();
+    let machine = TestMachine::new();
     let name = format!("haft-test-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).expect("a name");
     let hidden = UnixListener::bind_addr(&address).expect("bound");
     hidden.set_nonblocking(true).expect("set");
-    let path = field.at("outside/socket");
+    let path = machine.at("outside/socket");
     let listener = UnixListener::bind(&path).expect("bound");
     listener.set_nonblocking(true).expect("set");
-    let agent = UnixListener::bind(field.at("home/.ssh/agent")).expect("bound");
+    let agent = UnixListener::bind(machine.at("home/.ssh/agent")).expect("bound");
     agent.set_nonblocking(true).expect("set");
     for target in [
         format!("\"\\0{name}\""),
@@ -557,7 +572,7 @@ fn sockets_of_others_cannot_be_reached_with_or_without_the_network() {
             );
             for which in ALL {
                 for confinement in confinements(*which) {
-                    let outcome = field.run(*which, *confinement, perl(&code));
+                    let outcome = machine.run(*which, *confinement, perl(&code));
                     assert!(
                         matches!(outcome.code, Some(1 | 2)),
                         "{which:?} {confinement:?} {target}: {outcome:?}"
@@ -570,19 +585,19 @@ fn sockets_of_others_cannot_be_reached_with_or_without_the_network() {
 }
 
 #[test]
-fn programs_behind_a_fence_may_talk_to_each_other() {
-    let field = Field::new();
+fn sandboxed_programs_may_talk_to_each_other() {
+    let machine = TestMachine::new();
     let code = "use Socket; socket(my $l, AF_UNIX, SOCK_STREAM, 0); bind($l, pack_sockaddr_un('own.socket')) or exit 1; \
                 listen($l, 1); socket(my $s, AF_UNIX, SOCK_STREAM, 0); connect($s, pack_sockaddr_un('own.socket')) or exit 2; \
                 unlink 'own.socket'; exit 0";
     for which in WRITING {
-        assert_eq!(field.run(*which, WRITES, perl(code)).code, Some(0), "{which:?}");
+        assert_eq!(machine.run(*which, WRITES, perl(code)).code, Some(0), "{which:?}");
     }
 }
 
 #[test]
 fn settings_of_the_kernel_and_devices_are_out_of_reach_even_for_root() {
-    let field = Field::new();
+    let machine = TestMachine::new();
     let before = fs::read_to_string("/proc/sys/kernel/core_pattern").expect("readable");
     for script in [
         "cat /proc/sys/kernel/core_pattern > x; echo '|/tmp/x' > /proc/sys/kernel/core_pattern",
@@ -600,26 +615,26 @@ fn settings_of_the_kernel_and_devices_are_out_of_reach_even_for_root() {
         "hostname other",
         "date -s 2001-01-01",
     ] {
-        check_fails(&field, script);
+        check_fails(&machine, script);
     }
     assert_eq!(fs::read_to_string("/proc/sys/kernel/core_pattern").expect("readable"), before);
     check_says(
-        &field,
+        &machine,
         ALL,
         READS,
         "grep NoNewPrivs /proc/self/status | tr -d '\\t'",
         "NoNewPrivs:1",
     );
-    // The four rights over files, and no other.
+    // The four capabilities over files, and no other.
     check_says(
-        &field,
+        &machine,
         ALL,
         READS,
         "c=$(awk '/CapEff/ { print $2 }' /proc/self/status); echo $(( 0x$c & ~0x1b ))",
         "0",
     );
     check_says(
-        &field,
+        &machine,
         &[WithMounts],
         READS,
         "c=$(awk '/CapBnd/ { print $2 }' /proc/self/status); echo $(( 0x$c & ~0x1b ))",
@@ -629,51 +644,51 @@ fn settings_of_the_kernel_and_devices_are_out_of_reach_even_for_root() {
 
 #[test]
 fn a_programs_temporary_files_are_its_own_and_its_sessions() {
-    let field = Field::new();
+    let machine = TestMachine::new();
     let marker = format!("/tmp/haft-test-{}", std::process::id());
     fs::write(&marker, "of the machine").expect("written");
     for which in WRITING {
-        let outcome = field.shell(*which, READS, &format!("cat {marker}"));
+        let outcome = machine.shell(*which, READS, &format!("cat {marker}"));
         assert_ne!(outcome.code, Some(0), "{which:?}");
     }
     fs::remove_file(&marker).expect("removed");
     check_says(
-        &field,
+        &machine,
         ALL,
         READS,
         "file=$(mktemp) && echo own > \"$file\" && cat \"$file\"",
         "own",
     );
-    check_says(&field, WRITING, READS, &format!("echo own > {marker} && cat {marker}"), "own");
+    check_says(&machine, WRITING, READS, &format!("echo own > {marker} && cat {marker}"), "own");
     assert!(!Path::new(&marker).exists());
 }
 
 #[test]
-fn a_session_finds_its_temporary_files_again_and_they_go_with_the_fence() {
-    let field = Field::new();
-    let context = field.context();
-    let fence = Landlock::knowing(&field.at("scratch"), true);
+fn a_session_keeps_its_temporary_files_until_the_backend_is_dropped() {
+    let machine = TestMachine::new();
+    let context = machine.context();
+    let backend = Landlock::knowing(&machine.at("scratch"), true);
     let run = |session: &str, script: &str| {
         let launch = Launch {
             session: session.to_owned(),
             ..launch(Program::Shell(script.to_owned()), READS)
         };
-        let recipe = fence.recipe(&launch, &context).expect("works here");
+        let recipe = backend.recipe(&launch, &context).expect("works here");
         trial::run(recipe, &context.path, Duration::from_secs(20)).expect("started").code
     };
     assert_eq!(run("one", "echo x > /tmp/mine"), Some(0));
     assert_eq!(run("one", "cat /tmp/mine"), Some(0));
     assert_eq!(run("two", "cat /tmp/mine"), Some(1));
-    fence.forget("one");
+    backend.forget("one");
     assert_eq!(run("one", "cat /tmp/mine"), Some(1));
-    drop(fence);
-    assert_eq!(fs::read_dir(field.at("scratch")).expect("there").count(), 0);
+    drop(backend);
+    assert_eq!(fs::read_dir(machine.at("scratch")).expect("there").count(), 0);
 }
 
 #[test]
 fn shells_and_their_pipelines_just_work() {
-    let field = Field::new();
-    for (script, said) in [
+    let machine = TestMachine::new();
+    for (script, output) in [
         ("echo a b | tr ' ' '\\n' | sort -r | paste -sd,", "b,a"),
         ("cat <<END\nhere\nEND", "here"),
         ("cat < /dev/null; echo x > /dev/null; echo $?", "0"),
@@ -700,24 +715,24 @@ fn shells_and_their_pipelines_just_work() {
         ),
         ("kill -0 $$ && sleep 100 & kill $! && echo ended", "ended"),
     ] {
-        check_says(&field, ALL, READS, script, said);
+        check_says(&machine, ALL, READS, script, output);
     }
-    check_says(&field, WRITING, READS, "ls / | grep -c -x -e usr -e etc -e tmp -e proc", "4");
+    check_says(&machine, WRITING, READS, "ls / | grep -c -x -e usr -e etc -e tmp -e proc", "4");
     let commit = "git add . && git -c user.name=a -c user.email=a@b commit -qm first && git log --oneline | wc -l";
     let make = "printf 'all:\\n\\t@echo made\\n' > Makefile && make && rm Makefile";
     for which in WRITING {
-        let field = Field::new();
-        check_says(&field, &[*which], WRITES, make, "made");
-        check_says(&field, &[*which], WRITES, commit, "1");
+        let machine = TestMachine::new();
+        check_says(&machine, &[*which], WRITES, make, "made");
+        check_says(&machine, &[*which], WRITES, commit, "1");
         check_says(
-            &field,
+            &machine,
             &[*which],
             WRITES,
             "git checkout -q -b other && git branch --show-current",
             "other",
         );
         check_says(
-            &field,
+            &machine,
             &[*which],
             WRITES,
             "cc -o main src/main.c && ./main && echo built",
@@ -728,14 +743,14 @@ fn shells_and_their_pipelines_just_work() {
 
 #[test]
 fn the_programs_of_the_real_home_work() {
-    let mut field = Field::new();
-    field.home = env!("HOME").into();
-    field.path = env!("PATH").to_owned();
+    let mut machine = TestMachine::new();
+    machine.home = env!("HOME").into();
+    machine.path = env!("PATH").to_owned();
     let cargo = env!("CARGO");
     for which in ALL {
-        let outcome = field.shell(*which, READS, &format!("{cargo} --version"));
+        let outcome = machine.shell(*which, READS, &format!("{cargo} --version"));
         assert!(outcome.output.starts_with("cargo 1."), "{which:?} {outcome:?}");
-        let outcome = field.shell(*which, READS, "python3 -c 'print(6 * 7)'");
+        let outcome = machine.shell(*which, READS, "python3 -c 'print(6 * 7)'");
         assert_eq!(outcome.output.trim(), "42", "{which:?} {outcome:?}");
     }
 }
@@ -748,11 +763,11 @@ fn programs_on_a_path_in_a_temporary_folder_work() {
         fs::create_dir(&bin).expect("made");
         fs::write(bin.join("greet"), "#!/bin/sh\necho hello\n").expect("written");
         fs::set_permissions(bin.join("greet"), fs::Permissions::from_mode(0o755)).expect("set");
-        let mut field = Field::new();
-        field.path = format!("{}:{}", bin.display(), field.path);
+        let mut machine = TestMachine::new();
+        machine.path = format!("{}:{}", bin.display(), machine.path);
         for which in ALL {
             let script = format!("greet && echo x > $TMPDIR/x && ! touch {}/x", bin.display());
-            let outcome = field.shell(*which, READS, &script);
+            let outcome = machine.shell(*which, READS, &script);
             assert!(outcome.output.starts_with("hello"), "{which:?} {outcome:?}");
             assert_eq!(outcome.code, Some(0), "{which:?} {outcome:?}");
         }
@@ -761,31 +776,31 @@ fn programs_on_a_path_in_a_temporary_folder_work() {
 
 #[test]
 fn roots_inside_each_other_are_each_protected() {
-    let field = Field::new();
-    fs::create_dir_all(field.at("outside/inner/.git/hooks")).expect("made");
-    fs::create_dir_all(field.at("outside/.git/hooks")).expect("made");
+    let machine = TestMachine::new();
+    fs::create_dir_all(machine.at("outside/inner/.git/hooks")).expect("made");
+    fs::create_dir_all(machine.at("outside/.git/hooks")).expect("made");
     for which in WRITING {
-        let mut context = field.context();
+        let mut context = machine.context();
         let mut workspace = Workspace::open(&context.path).expect("opened");
         for (name, path) in [("inner", "outside/inner"), ("outer", "outside")] {
-            workspace.add_root(name, &field.at(path)).expect("added");
+            workspace.add_root(name, &machine.at(path)).expect("added");
         }
         context.workspace = Arc::new(workspace);
         let script = "echo x > $OUT/file && echo x > $OUT/inner/file || exit 9
             echo x > $OUT/.git/hooks/x && exit 1; echo x > $OUT/inner/.git/hooks/x && exit 2; exit 0";
         let launch = launch(Program::Shell(script.to_owned()), WRITES);
-        let recipe = field.recipe(*which, &launch, &context);
+        let recipe = machine.recipe(*which, &launch, &context);
         let outcome = trial::run(recipe, &context.path, Duration::from_secs(20)).expect("started");
         assert_eq!(outcome.code, Some(0), "{which:?} {outcome:?}");
     }
 }
 
 #[test]
-fn writing_without_mounts_is_refused_and_never_held_less() {
-    let field = Field::new();
-    let fence = Landlock::knowing(&field.at("scratch"), false);
+fn writing_without_mounts_is_refused() {
+    let machine = TestMachine::new();
+    let backend = Landlock::knowing(&machine.at("scratch"), false);
     let launch = launch(Program::Shell("true".to_owned()), WRITES);
-    let error = fence.recipe(&launch, &field.context()).err().expect("refused");
+    let error = backend.recipe(&launch, &machine.context()).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(
         error.message().contains(".git/hooks") && error.next_step().contains("bubblewrap"),
@@ -794,15 +809,15 @@ fn writing_without_mounts_is_refused_and_never_held_less() {
 }
 
 #[test]
-fn no_sandbox_goes_around_a_whole_machine() {
-    let field = Field::new();
+fn the_root_directory_is_refused_as_a_workspace() {
+    let machine = TestMachine::new();
     let context = LaunchContext {
         workspace: Arc::new(Workspace::open(Path::new("/")).expect("opened")),
-        ..field.context()
+        ..machine.context()
     };
     let launch = launch(Program::Shell("true".to_owned()), READS);
     for has_mounts in [true, false] {
-        let error = Landlock::knowing(&field.at("scratch"), has_mounts)
+        let error = Landlock::knowing(&machine.at("scratch"), has_mounts)
             .recipe(&launch, &context)
             .err()
             .expect("refused");
@@ -814,8 +829,8 @@ fn no_sandbox_goes_around_a_whole_machine() {
 
 #[test]
 fn each_mechanism_is_found_working_by_using_it() {
-    let field = Field::new();
-    let found = verdicts(&field.context().workspace);
+    let machine = TestMachine::new();
+    let found = verdicts(&machine.context().workspace);
     let names: BTreeSet<&str> = found.iter().map(|verdict| verdict.mechanism).collect();
     assert_eq!(
         names,
@@ -825,8 +840,8 @@ fn each_mechanism_is_found_working_by_using_it() {
         assert!(verdict.works, "this machine is one that has everything: {verdict:?}");
     }
     assert!(probe::landlock().detail.starts_with("version "), "{:?}", probe::landlock());
-    for wanted in [Wanted::Auto, Wanted::Landlock, Wanted::Bubblewrap] {
-        assert!(fence(wanted, &field.at("scratch")).is_ok(), "{wanted:?}");
+    for wanted in [BackendChoice::Auto, BackendChoice::Landlock, BackendChoice::Bubblewrap] {
+        assert!(backend(wanted, &machine.at("scratch")).is_ok(), "{wanted:?}");
     }
 }
 
@@ -839,12 +854,12 @@ fn what_does_not_work_is_refused_with_advice_and_nothing_else_is_taken_for_it() 
         advice: Some("install it".to_owned()),
     };
     for (wanted, bubblewrap, landlock, expected) in [
-        (Wanted::Auto, true, true, Some(Chosen::Bubblewrap)),
-        (Wanted::Auto, false, true, Some(Chosen::Landlock)),
-        (Wanted::Auto, false, false, None),
-        (Wanted::Bubblewrap, false, true, None),
-        (Wanted::Landlock, true, false, None),
-        (Wanted::Landlock, true, true, Some(Chosen::Landlock)),
+        (BackendChoice::Auto, true, true, Some(ChosenBackend::Bubblewrap)),
+        (BackendChoice::Auto, false, true, Some(ChosenBackend::Landlock)),
+        (BackendChoice::Auto, false, false, None),
+        (BackendChoice::Bubblewrap, false, true, None),
+        (BackendChoice::Landlock, true, false, None),
+        (BackendChoice::Landlock, true, true, Some(ChosenBackend::Landlock)),
     ] {
         let (bubblewrap, landlock) =
             (verdict("bubblewrap", bubblewrap), verdict("landlock", landlock));
@@ -859,30 +874,30 @@ fn what_does_not_work_is_refused_with_advice_and_nothing_else_is_taken_for_it() 
 }
 
 #[test]
-fn what_is_closed_in_the_workspace_cannot_be_read_by_anybody() {
-    let field = Field::new();
-    fs::write(field.at("workspace/.env"), "TOKEN=secret").expect("written");
-    fs::create_dir(field.at("workspace/keys")).expect("made");
-    fs::write(field.at("workspace/keys/a"), "secret").expect("written");
-    let root = field.at("workspace").canonicalize().expect("there");
+fn closed_files_of_the_workspace_cannot_be_read() {
+    let machine = TestMachine::new();
+    fs::write(machine.at("workspace/.env"), "TOKEN=secret").expect("written");
+    fs::create_dir(machine.at("workspace/keys")).expect("made");
+    fs::write(machine.at("workspace/keys/a"), "secret").expect("written");
+    let root = machine.at("workspace").canonicalize().expect("there");
     let closed = |name: &str, is_directory| Closed { path: root.join(name), is_directory };
     let gone = closed("gone", false);
     for which in ALL {
-        let mut context = field.context();
+        let mut context = machine.context();
         context.closed = Arc::new(vec![closed(".env", false), gone.clone(), closed("keys", true)]);
         let confinement = if *which == Bare { READS } else { WRITES };
         let script = "cat .env src/main.c; ls keys; grep -rh secret . ; git add .env; rm -f .env; mv .env x; true";
         let launch = launch(Program::Shell(script.to_owned()), confinement);
-        let recipe = field.recipe(*which, &launch, &context);
+        let recipe = machine.recipe(*which, &launch, &context);
         let outcome = trial::run(recipe, &context.path, Duration::from_secs(20)).expect("started");
         assert!(!outcome.output.contains("secret"), "{which:?}: {outcome:?}");
         assert!(outcome.output.contains(".env: Permission denied"), "{which:?}: {outcome:?}");
         assert!(outcome.output.contains("int main"), "{which:?}: {outcome:?}");
     }
-    assert_eq!(fs::read_to_string(field.at("workspace/.env")).expect("there"), "TOKEN=secret");
+    assert_eq!(fs::read_to_string(machine.at("workspace/.env")).expect("there"), "TOKEN=secret");
     let listed = Command::new("git")
         .args(["ls-files", "--cached"])
-        .current_dir(field.at("workspace"))
+        .current_dir(machine.at("workspace"))
         .output()
         .expect("git is there");
     assert!(listed.stdout.is_empty(), "{listed:?}");

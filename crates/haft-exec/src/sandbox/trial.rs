@@ -1,5 +1,5 @@
-//! Starting something behind restrictions once, with a time limit, to see what happens. For probing and for tests; commands of
-//! tools are started by `processes/spawn.rs`.
+//! Starts a sandboxed program once, with a time limit, and returns what happened. For probes and
+//! tests; `processes/spawn.rs` starts the commands of tools.
 
 use std::{
     fs::File,
@@ -17,25 +17,25 @@ use rustix::{
     process::{Pid, PidfdFlags},
 };
 
-use super::notices::Listening;
+use super::notifications::NotificationListener;
 use crate::processes::backend::{ChildRestrictions, Recipe};
 
-/// How a trial went.
+/// The result of a trial.
 #[derive(Debug)]
-pub(crate) struct Outcome {
-    /// `None` when a signal has ended it, ours for one that took too long.
+pub(crate) struct TrialOutcome {
+    /// `None` when a signal ended it; ours if it took too long.
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
-    /// What it said and complained about.
+    /// Its output and error output.
     pub(crate) output: String,
-    /// What the kernel has told us of.
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests look at it"))]
+    /// The denials that the kernel reported.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests read it"))]
     pub(crate) refused: Vec<Denial>,
 }
 
 /// # Errors
-/// When it cannot be started, restrictions included.
-pub(crate) fn run(recipe: Recipe, directory: &Path, limit: Duration) -> io::Result<Outcome> {
+/// When it cannot be started with its restrictions.
+pub(crate) fn run(recipe: Recipe, directory: &Path, limit: Duration) -> io::Result<TrialOutcome> {
     let Some((program, arguments)) = recipe.command.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -46,19 +46,19 @@ pub(crate) fn run(recipe: Recipe, directory: &Path, limit: Duration) -> io::Resu
     finish(command, recipe.listening, limit)
 }
 
-/// Runs it to its end, or to the limit.
+/// Runs it to its end, or to the time limit.
 ///
 /// # Errors
 /// When it cannot be started.
 fn finish(
     mut command: Command,
-    listening: Option<Listening>,
+    listening: Option<NotificationListener>,
     limit: Duration,
-) -> io::Result<Outcome> {
-    let mut said = File::from(rustix::fs::memfd_create("haft-trial", MemfdFlags::CLOEXEC)?);
-    command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said.try_clone()?);
+) -> io::Result<TrialOutcome> {
+    let mut output_file = File::from(rustix::fs::memfd_create("haft-trial", MemfdFlags::CLOEXEC)?);
+    command.stdin(Stdio::null()).stdout(output_file.try_clone()?).stderr(output_file.try_clone()?);
     let mut child = command.spawn()?;
-    let noted = listening.map(Listening::begin).unwrap_or_default();
+    let reported = listening.map(NotificationListener::begin).unwrap_or_default();
     let pid =
         i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
     let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
@@ -69,17 +69,22 @@ fn finish(
     }
     let status = child.wait()?;
     let mut output = Vec::new();
-    said.rewind()?;
-    said.read_to_end(&mut output)?;
+    output_file.rewind()?;
+    output_file.read_to_end(&mut output)?;
     let output = String::from_utf8_lossy(&output).into_owned();
-    Ok(Outcome { code: status.code(), signal: status.signal(), output, refused: noted.all() })
+    Ok(TrialOutcome {
+        code: status.code(),
+        signal: status.signal(),
+        output,
+        refused: reported.all(),
+    })
 }
 
-/// Has the child put them up around itself before it becomes the program.
+/// Makes the child apply the restrictions before exec.
 pub(crate) fn apply(command: &mut Command, restrictions: ChildRestrictions) {
-    #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
-    // SAFETY: between fork and exec only system calls are made; what they need was made before, and nothing is allocated
-    // or locked (errors are numbers).
+    #[expect(unsafe_code, reason = "only pre_exec runs code between fork and exec")]
+    // SAFETY: between fork and exec only system calls are made; their inputs were prepared before,
+    // and nothing is allocated or locked (errors are numbers).
     unsafe {
         command.pre_exec(move || restrictions.apply());
     }

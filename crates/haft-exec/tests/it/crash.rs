@@ -1,4 +1,5 @@
-//! Killed at any moment: every file is one whole content, and several changed together are of one age.
+//! Killed at any moment: every file has one complete content, and files that change together have
+//! the same generation.
 
 use std::{
     collections::hash_map::{DefaultHasher, RandomState},
@@ -10,13 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::place::{Place, again, open, variable};
+use crate::test_workspace::{TestWorkspace, again, open, variable};
 
-/// Few of them hit the moment between the first name and the last: so many that some do.
+/// Few rounds hit the moment between the first and the last rename: enough rounds that some do.
 const ROUNDS: usize = 200;
-const LONGEST: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A content of its own for each generation, which says itself whether it is whole.
+/// A unique content for each generation, with a checksum.
 fn content(generation: u64) -> String {
     let body = format!("{generation}\n").repeat(1 + (generation % 3_000) as usize);
     format!("{body}{}", checksum(&body))
@@ -28,7 +29,7 @@ fn checksum(body: &str) -> u64 {
     hasher.finish()
 }
 
-/// The generation of a file, which must be whole.
+/// Returns the generation of a file, which must be complete.
 #[track_caller]
 fn generation(path: &Path) -> u64 {
     let text = fs::read_to_string(path).expect("there");
@@ -42,7 +43,7 @@ fn random(below: u64) -> u64 {
 }
 
 fn write_for_ever(root: &Path, names: &[&str]) {
-    let place = Place::at(root);
+    let place = TestWorkspace::at(root);
     let mut generation = random(1 << 40);
     loop {
         generation += 1;
@@ -72,7 +73,7 @@ fn writer_of_three() {
 }
 
 /// Starts a writer and kills it after some of its writes, somewhere in the next one.
-fn kill_one(place: &Place, (variable, test): (&str, &str)) {
+fn kill_one(place: &TestWorkspace, (variable, test): (&str, &str)) {
     let mut command = again(test, variable, &place.root);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("this program");
     let output = BufReader::new(child.stdout.take().expect("piped"));
@@ -87,7 +88,7 @@ fn kill_one(place: &Place, (variable, test): (&str, &str)) {
 }
 
 fn check(names: &[&str], writer: (&str, &str)) {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     for name in names {
         place.file(name, &content(0));
     }
@@ -102,7 +103,7 @@ fn check(names: &[&str], writer: (&str, &str)) {
         let generations: Vec<u64> =
             names.iter().map(|name| generation(&place.root.join(name))).collect();
         assert!(generations.iter().all(|other| *other == generations[0]), "{generations:?}");
-        if begin.elapsed() > LONGEST {
+        if begin.elapsed() > TIMEOUT {
             break;
         }
     }

@@ -1,20 +1,21 @@
-//! The disk, programs and the network as tools use them, on real directories, processes and sockets.
+//! Tests the disk, programs and the network as tools use them, with real directories, processes and
+//! sockets.
 
+mod atomic_changes;
 mod bombs;
+mod concurrent_writers;
 mod containers;
 mod crash;
 #[path = "containers.rs"]
 #[expect(clippy::duplicate_mod, reason = "the tests are the same for both engines")]
 mod docker;
-mod many;
+mod file_kinds;
+mod grants;
 mod names;
-mod near;
 mod network;
-mod place;
+mod not_found;
 mod programs;
 mod scope;
-mod sorts;
 mod sweep;
-mod together;
-mod warrants;
+mod test_workspace;
 mod writing;

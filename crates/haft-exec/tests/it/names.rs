@@ -1,12 +1,12 @@
-//! Moving, removing and making things.
+//! Renaming, removing and creating entries.
 
 use std::{fs, path::Path};
 
 use haft_core::{ErrorKind, ToolError};
 
-use crate::place::{Place, SECRET, assert_kind};
+use crate::test_workspace::{SECRET, TestWorkspace, assert_kind};
 
-fn rename(place: &Place, from: &str, to: &str, replace: bool) -> Result<(), ToolError> {
+fn rename(place: &TestWorkspace, from: &str, to: &str, replace: bool) -> Result<(), ToolError> {
     let (old, new) = place.writes().rename(Path::new(from), Path::new(to), replace)?;
     assert!(!old.as_os_str().is_empty() && !new.as_os_str().is_empty());
     Ok(())
@@ -14,7 +14,7 @@ fn rename(place: &Place, from: &str, to: &str, replace: bool) -> Result<(), Tool
 
 #[test]
 fn files_links_and_directories_move() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("dir/file", "x");
     place.link("link", "dir/file");
     place.link("out", &place.outside);
@@ -27,12 +27,12 @@ fn files_links_and_directories_move() {
 }
 
 #[test]
-fn what_is_there_is_replaced_only_when_told_to() {
-    let place = Place::new();
+fn existing_files_are_replaced_only_on_request() {
+    let place = TestWorkspace::new();
     for (path, content) in [("a", "a"), ("b", "b"), ("dir/file", "f"), ("other/file", "o")] {
         place.file(path, content);
     }
-    let before = place.picture();
+    let before = place.snapshot();
     assert_kind(rename(&place, "a", "b", false), ErrorKind::Conflict, "`b`");
     assert_kind(rename(&place, "dir", "other", true), ErrorKind::Conflict, "`other`");
     assert_kind(rename(&place, "a", "dir", true), ErrorKind::Conflict, "`dir`");
@@ -43,7 +43,7 @@ fn what_is_there_is_replaced_only_when_told_to() {
     assert_kind(rename(&place, ".", "c", false), ErrorKind::Input, "workspace itself");
     assert_kind(rename(&place, "a", ".", true), ErrorKind::Input, "workspace itself");
     rename(&place, "a", "a", true).expect("nothing to do");
-    assert_eq!(place.picture(), before);
+    assert_eq!(place.snapshot(), before);
     rename(&place, "a", "b", true).expect("told to");
     assert_eq!(place.content("b"), "a");
     fs::hard_link(place.root.join("b"), place.root.join("c")).expect("new");
@@ -53,7 +53,7 @@ fn what_is_there_is_replaced_only_when_told_to() {
 
 #[test]
 fn links_are_removed_and_not_followed() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("dir/file", "x");
     place.link("link", "dir");
     place.link("dir/out", &place.outside);
@@ -74,7 +74,7 @@ fn links_are_removed_and_not_followed() {
 #[test]
 fn a_deep_tree_is_moved_and_removed() {
     const DEPTH: u64 = 3_000;
-    let place = Place::new();
+    let place = TestWorkspace::new();
     fs::create_dir(place.root.join("top")).expect("new");
     let mut here = fs::File::open(place.root.join("top")).expect("just made");
     for _ in 1..DEPTH {
@@ -92,11 +92,13 @@ fn a_deep_tree_is_moved_and_removed() {
 #[test]
 fn what_cannot_be_removed_stays_in_its_place() {
     use std::process::Command;
-    let place = Place::new();
+    let place = TestWorkspace::new();
     let path = place.file("dir/sub/file", "x");
     let mark = |how: &str| Command::new("chattr").arg(how).arg(&path).output();
     if !mark("+i").is_ok_and(|done| done.status.success()) {
-        return crate::place::note("files cannot be made immutable here: this test is passed over");
+        return crate::test_workspace::note(
+            "files cannot be made immutable here: this test is passed over",
+        );
     }
     let removed = place.writes().remove(Path::new("dir"), true);
     let moved = place.put("dir/sub/file", "y");
@@ -109,7 +111,7 @@ fn what_cannot_be_removed_stays_in_its_place() {
 
 #[test]
 fn directories_are_made() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("file", "x");
     place.link("link", "made/by/link");
     let make = |path: &str| place.writes().make_directory(Path::new(path));

@@ -1,4 +1,4 @@
-//! The guarded client against real sockets of this machine, which it reaches because the tests allow it.
+//! The guarded client with real sockets of this machine, which the tests allow.
 
 mod addresses;
 mod bad_peers;
@@ -25,7 +25,8 @@ use haft_core::{
 };
 use haft_exec::{Network, NetworkSettings, Resolve};
 
-/// Names for the tests: each lookup of a name takes its next answer, the last one again and again.
+/// A resolver for tests: each lookup of a name returns its next result, and the last one
+/// repeatedly.
 #[derive(Default)]
 pub(crate) struct Names {
     answers: HashMap<&'static str, Vec<Vec<IpAddr>>>,
@@ -65,7 +66,7 @@ pub(crate) fn open_to(addresses: &[SocketAddr]) -> NetworkSettings {
     let mut settings = NetworkSettings::default();
     settings.allow =
         addresses.iter().map(|address| address.to_string().parse().expect("an entry")).collect();
-    // Generous: only a test that fails waits for it.
+    // Generous: only a failing test waits this long.
     settings.timeout = Duration::from_secs(60);
     settings
 }
@@ -87,7 +88,8 @@ pub(crate) fn text(response: &Response) -> &str {
     std::str::from_utf8(&response.body).expect("UTF-8")
 }
 
-/// What became of a request that must fail: the kind, the cause, the message with its next step.
+/// Returns the error of a request that must fail: the kind, the cause, the message with its next
+/// step.
 #[track_caller]
 pub(crate) fn failure(
     result: Result<Response, ToolError>,

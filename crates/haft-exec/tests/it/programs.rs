@@ -1,5 +1,5 @@
-//! Programs, started for real: what they say, how they end, and that nothing of them is left. The same for everything that
-//! may stand around them.
+//! Starts real programs: their output, their end, and that nothing of them is left. The same tests
+//! for every sandbox backend.
 
 use std::{
     path::Path,
@@ -15,14 +15,14 @@ use haft_core::{
 };
 use haft_exec::{ProcessSettings, Programs, Variables, Workspace};
 
-use crate::place::Place;
+use crate::test_workspace::TestWorkspace;
 
-/// Longer than any of this takes; only a test that fails waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any of this takes; only a failing test waits this long.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-fn executor(around: &ProcessSettings, place: &Place) -> Arc<Programs> {
+fn executor(process_settings: &ProcessSettings, place: &TestWorkspace) -> Arc<Programs> {
     let workspace = Arc::new(Workspace::open(&place.root).expect("a directory"));
-    Arc::new(Programs::new(around.clone(), workspace, environment, &place.root))
+    Arc::new(Programs::new(process_settings.clone(), workspace, environment, &place.root))
 }
 
 pub(crate) fn environment() -> Variables {
@@ -49,7 +49,7 @@ pub(crate) async fn wait(
             changes.changed().await.expect("the process tells");
         }
     };
-    tokio::time::timeout(PATIENCE, reached).await.expect("in time")
+    tokio::time::timeout(TIMEOUT, reached).await.expect("in time")
 }
 
 pub(crate) async fn over(process: &dyn Process) -> ProcessStatus {
@@ -61,33 +61,38 @@ pub(crate) fn said(process: &dyn Process, stream: Stream) -> String {
     String::from_utf8(piece.bytes).expect("text")
 }
 
-async fn run(around: &ProcessSettings, place: &Place, text: &str) -> (ProcessStatus, String) {
-    let programs = executor(around, place);
+async fn run(
+    process_settings: &ProcessSettings,
+    place: &TestWorkspace,
+    text: &str,
+) -> (ProcessStatus, String) {
+    let programs = executor(process_settings, place);
     let power = Shell::unchecked(programs.clone());
     let launch = power.launch(shell(text), Path::new("."));
     let process = power.start(launch).expect("it starts");
     (over(&*process).await, said(&*process, Stream::Out))
 }
 
-/// Starts a daemon that keeps nothing of where it comes from: two forks, a session of its own, no variables, no open files.
+/// Starts a daemon that keeps nothing of its origin: two forks, a new session, no variables, no
+/// open files.
 const DAEMON: &str = "(setsid env -i /bin/sh -c \
     '(exec /bin/sleep WORD <&- >&- 2>&-) & exit' <&- >&- 2>&- &)";
 
-/// How many processes have this word in their command line.
+/// Returns the number of processes with this word in their command line.
 pub(crate) fn count(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").expect("a table").flatten();
     let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
 }
 
-async fn output_and_exit_code_are_the_programs(around: &ProcessSettings) {
-    let place = Place::new();
-    let (status, text) = run(around, &place, "echo one; echo two >&2; exit 3").await;
+async fn output_and_exit_code_are_the_programs(process_settings: &ProcessSettings) {
+    let place = TestWorkspace::new();
+    let (status, text) = run(process_settings, &place, "echo one; echo two >&2; exit 3").await;
     assert_eq!((status.state, status.exit_code), (ProcessState::Exited, Some(3)));
     assert_eq!((text.as_str(), status.survivors), ("one\ntwo\n", 0));
-    let (status, _) = run(around, &place, "kill -9 $$").await;
-    // What waits for it inside a namespace says it as shells do.
-    let (state, code, signal) = match around {
+    let (status, _) = run(process_settings, &place, "kill -9 $$").await;
+    // The process that waits for it inside a namespace reports it as shells do.
+    let (state, code, signal) = match process_settings {
         ProcessSettings::Bubblewrap | ProcessSettings::Container(_) => {
             (ProcessState::Exited, Some(137), None)
         }
@@ -96,9 +101,9 @@ async fn output_and_exit_code_are_the_programs(around: &ProcessSettings) {
     assert_eq!((status.state, status.exit_code, status.signal), (state, code, signal));
 }
 
-async fn streams_come_apart_when_they_are_asked_to(around: &ProcessSettings) {
-    let place = Place::new();
-    let power = Shell::unchecked(executor(around, &place));
+async fn streams_come_apart_when_they_are_asked_to(process_settings: &ProcessSettings) {
+    let place = TestWorkspace::new();
+    let power = Shell::unchecked(executor(process_settings, &place));
     let mut launch = power.launch(shell("echo one; echo two >&2"), Path::new("."));
     launch.streams = Streams::Apart;
     let process = power.start(launch).expect("it starts");
@@ -107,19 +112,19 @@ async fn streams_come_apart_when_they_are_asked_to(around: &ProcessSettings) {
     assert_eq!(said(&*process, Stream::Err), "two\n");
 }
 
-async fn a_program_has_a_clean_environment_and_nothing_to_read(around: &ProcessSettings) {
-    let place = Place::new();
+async fn a_program_has_a_clean_environment_and_nothing_to_read(process_settings: &ProcessSettings) {
+    let place = TestWorkspace::new();
     let (status, text) =
-        run(around, &place, "echo token=$API_TOKEN pager=$PAGER; cat; echo end").await;
+        run(process_settings, &place, "echo token=$API_TOKEN pager=$PAGER; cat; echo end").await;
     assert_eq!(status.exit_code, Some(0));
     assert_eq!(text, "token= pager=cat\nend\n");
 }
 
-async fn it_runs_where_it_is_told_to_and_nowhere_else(around: &ProcessSettings) {
-    let place = Place::new();
+async fn it_runs_in_the_given_directory_only(process_settings: &ProcessSettings) {
+    let place = TestWorkspace::new();
     place.file("sub/file", "x");
     place.link("out", "/");
-    let power = Shell::unchecked(executor(around, &place));
+    let power = Shell::unchecked(executor(process_settings, &place));
     let process = power.start(power.launch(shell("ls"), Path::new("sub"))).expect("it starts");
     over(&*process).await;
     assert_eq!(said(&*process, Stream::Out), "file\n");
@@ -135,9 +140,9 @@ async fn it_runs_where_it_is_told_to_and_nowhere_else(around: &ProcessSettings) 
     }
 }
 
-async fn what_cannot_be_started_is_refused_with_the_right_kind(around: &ProcessSettings) {
-    let place = Place::new();
-    let power = Shell::unchecked(executor(around, &place));
+async fn what_cannot_be_started_is_refused_with_the_right_kind(process_settings: &ProcessSettings) {
+    let place = TestWorkspace::new();
+    let power = Shell::unchecked(executor(process_settings, &place));
     let direct = |name: &str| Program::Direct { name: name.to_owned(), arguments: vec![] };
     for (program, kind) in [
         (shell(" "), ErrorKind::Input),
@@ -150,7 +155,7 @@ async fn what_cannot_be_started_is_refused_with_the_right_kind(around: &ProcessS
     }
 }
 
-async fn killing_takes_everything_along(around: &ProcessSettings) {
+async fn killing_takes_everything_along(process_settings: &ProcessSettings) {
     for escape in [
         "sleep 4711.1 & sleep 4711.1",
         "setsid sleep 4711.1 & sleep 4711.1",
@@ -160,8 +165,8 @@ async fn killing_takes_everything_along(around: &ProcessSettings) {
         "trap '' TERM HUP INT; sleep 4711.1 & while :; do sleep 4711.1; done",
     ] {
         let word = format!("4711.{}", std::process::id());
-        let place = Place::new();
-        let power = Shell::unchecked(executor(around, &place));
+        let place = TestWorkspace::new();
+        let power = Shell::unchecked(executor(process_settings, &place));
         let text = format!("{}; echo never", escape.replace("4711.1", &word));
         let ready = format!("echo ready; {text}");
         let process = power.start(power.launch(shell(&ready), Path::new("."))).expect("it starts");
@@ -174,10 +179,10 @@ async fn killing_takes_everything_along(around: &ProcessSettings) {
     }
 }
 
-async fn a_daemon_ends_at_the_deadline(around: &ProcessSettings) {
+async fn a_daemon_ends_at_the_deadline(process_settings: &ProcessSettings) {
     let word = format!("4716.{}", std::process::id());
-    let place = Place::new();
-    let power = Shell::unchecked(executor(around, &place));
+    let place = TestWorkspace::new();
+    let power = Shell::unchecked(executor(process_settings, &place));
     let text = format!("{}\nsleep 0.05; echo ready; sleep {word}", DAEMON.replace("WORD", &word));
     let process = power.start(power.launch(shell(&text), Path::new("."))).expect("it starts");
     wait(&*process, |status| status.bytes > 0).await;
@@ -187,22 +192,22 @@ async fn a_daemon_ends_at_the_deadline(around: &ProcessSettings) {
     assert_eq!(count(&word), 0);
 }
 
-async fn nothing_outlives_its_command(around: &ProcessSettings) {
+async fn nothing_outlives_its_command(process_settings: &ProcessSettings) {
     let word = format!("4712.{}", std::process::id());
     for rest in ["sleep WORD &", "nohup setsid sleep WORD >/dev/null 2>&1 </dev/null &", DAEMON] {
-        let place = Place::new();
+        let place = TestWorkspace::new();
         let text = format!("{}\nsleep 0.05; echo done", rest.replace("WORD", &word));
-        let (status, text) = run(around, &place, &text).await;
+        let (status, text) = run(process_settings, &place, &text).await;
         assert_eq!((status.state, status.exit_code), (ProcessState::Exited, Some(0)), "{rest}");
         assert_eq!((text.as_str(), status.survivors), ("done\n", 0), "{rest}");
         assert_eq!(count(&word), 0, "{rest}");
     }
 }
 
-async fn a_process_ends_with_those_who_started_it(around: &ProcessSettings) {
-    let place = Place::new();
+async fn a_process_ends_with_its_starter(process_settings: &ProcessSettings) {
+    let place = TestWorkspace::new();
     let word = format!("4713.{}", std::process::id());
-    let programs = executor(around, &place);
+    let programs = executor(process_settings, &place);
     let power = Shell::unchecked(programs.clone());
     let text = format!("echo ready; sleep {word}");
     let process = power.start(power.launch(shell(&text), Path::new("."))).expect("it starts");
@@ -212,9 +217,9 @@ async fn a_process_ends_with_those_who_started_it(around: &ProcessSettings) {
     assert_eq!(over(&*process).await.state, ProcessState::Cancelled);
 }
 
-async fn an_endless_output_is_bounded_and_its_end_is_there(around: &ProcessSettings) {
-    let place = Place::new();
-    let power = Shell::unchecked(executor(around, &place));
+async fn an_endless_output_is_bounded_and_its_end_is_there(process_settings: &ProcessSettings) {
+    let place = TestWorkspace::new();
+    let power = Shell::unchecked(executor(process_settings, &place));
     let text = "yes 0123456789abcde | head -c 67108864; echo end";
     let process = power.start(power.launch(shell(text), Path::new("."))).expect("it starts");
     let status = over(&*process).await;
@@ -225,14 +230,14 @@ async fn an_endless_output_is_bounded_and_its_end_is_there(around: &ProcessSetti
     assert_eq!((middle.begin, &*middle.bytes), (32 << 20, &b"0123456789abcde\n"[..]));
 }
 
-async fn an_open_input_is_written_to_and_waited_for(around: &ProcessSettings) {
-    let place = Place::new();
-    let power = Shell::unchecked(executor(around, &place));
+async fn an_open_input_is_written_to_and_waited_for(process_settings: &ProcessSettings) {
+    let place = TestWorkspace::new();
+    let power = Shell::unchecked(executor(process_settings, &place));
     let mut launch = power.launch(shell("read a; echo got $a; cat"), Path::new("."));
     launch.input = Stdin::Open;
     let process = power.start(launch).expect("it starts");
     let begun = Instant::now();
-    while process.status().state != ProcessState::WaitingForInput && begun.elapsed() < PATIENCE {
+    while process.status().state != ProcessState::WaitingForInput && begun.elapsed() < TIMEOUT {
         tokio::task::yield_now().await;
     }
     assert_eq!(process.status().state, ProcessState::WaitingForInput);
@@ -244,9 +249,9 @@ async fn an_open_input_is_written_to_and_waited_for(around: &ProcessSettings) {
     assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
-async fn a_terminal_is_one(around: &ProcessSettings) {
-    let place = Place::new();
-    let power = Shell::unchecked(executor(around, &place));
+async fn a_terminal_is_one(process_settings: &ProcessSettings) {
+    let place = TestWorkspace::new();
+    let power = Shell::unchecked(executor(process_settings, &place));
     let mut launch = power
         .launch(shell("test -t 0 && test -t 1 && stty size; read x; echo =$x="), Path::new("."));
     launch.input = Stdin::Terminal { rows: 30, columns: 90 };
@@ -258,9 +263,9 @@ async fn a_terminal_is_one(around: &ProcessSettings) {
     assert!(text.contains("30 90\r\n") && text.contains("=hi=\r\n"), "{text}");
 }
 
-async fn a_port_is_seen_when_somebody_listens_at_it(around: &ProcessSettings) {
-    let place = Place::new();
-    let power = Shell::unchecked(executor(around, &place));
+async fn a_port_is_reported_while_it_is_listened_on(process_settings: &ProcessSettings) {
+    let place = TestWorkspace::new();
+    let power = Shell::unchecked(executor(process_settings, &place));
     let text = "exec perl -MSocket -e 'socket S, PF_INET, SOCK_STREAM, 0; bind S, sockaddr_in(0, INADDR_LOOPBACK);
 listen S, 1; ($port) = sockaddr_in(getsockname S); $| = 1; print \"$port\\n\"; <STDIN>'";
     let mut launch = power.launch(shell(text), Path::new("."));
@@ -274,9 +279,9 @@ listen S, 1; ($port) = sockaddr_in(getsockname S); $| = 1; print \"$port\\n\"; <
     assert_eq!(process.status().state, ProcessState::Killed);
 }
 
-async fn a_session_sees_its_own_processes_only(around: &ProcessSettings) {
-    let place = Place::new();
-    let programs = executor(around, &place);
+async fn a_session_sees_its_own_processes_only(process_settings: &ProcessSettings) {
+    let place = TestWorkspace::new();
+    let programs = executor(process_settings, &place);
     let power = Shell::unchecked(programs.clone());
     let process = power.start(power.launch(shell("true"), Path::new("."))).expect("it starts");
     over(&*process).await;
@@ -291,90 +296,90 @@ async fn a_session_sees_its_own_processes_only(around: &ProcessSettings) {
 }
 
 macro_rules! suites {
-    ($($suite:ident: $around:expr;)*) => { $(
+    ($($suite:ident: $process_settings:expr;)*) => { $(
         mod $suite {
             #[tokio::test]
             async fn output_and_exit_code_are_the_programs() {
-                let Some(around) = $around else { return };
-                super::output_and_exit_code_are_the_programs(&around).await;
+                let Some(process_settings) = $process_settings else { return };
+                super::output_and_exit_code_are_the_programs(&process_settings).await;
             }
 
             #[tokio::test]
             async fn streams_come_apart_when_they_are_asked_to() {
-                let Some(around) = $around else { return };
-                super::streams_come_apart_when_they_are_asked_to(&around).await;
+                let Some(process_settings) = $process_settings else { return };
+                super::streams_come_apart_when_they_are_asked_to(&process_settings).await;
             }
 
             #[tokio::test]
             async fn a_program_has_a_clean_environment_and_nothing_to_read() {
-                let Some(around) = $around else { return };
-                super::a_program_has_a_clean_environment_and_nothing_to_read(&around).await;
+                let Some(process_settings) = $process_settings else { return };
+                super::a_program_has_a_clean_environment_and_nothing_to_read(&process_settings).await;
             }
 
             #[tokio::test]
-            async fn it_runs_where_it_is_told_to_and_nowhere_else() {
-                let Some(around) = $around else { return };
-                super::it_runs_where_it_is_told_to_and_nowhere_else(&around).await;
+            async fn it_runs_in_the_given_directory_only() {
+                let Some(process_settings) = $process_settings else { return };
+                super::it_runs_in_the_given_directory_only(&process_settings).await;
             }
 
             #[tokio::test]
             async fn what_cannot_be_started_is_refused_with_the_right_kind() {
-                let Some(around) = $around else { return };
-                super::what_cannot_be_started_is_refused_with_the_right_kind(&around).await;
+                let Some(process_settings) = $process_settings else { return };
+                super::what_cannot_be_started_is_refused_with_the_right_kind(&process_settings).await;
             }
 
             #[tokio::test]
             async fn killing_takes_everything_along() {
-                let Some(around) = $around else { return };
-                super::killing_takes_everything_along(&around).await;
+                let Some(process_settings) = $process_settings else { return };
+                super::killing_takes_everything_along(&process_settings).await;
             }
 
             #[tokio::test]
             async fn a_daemon_ends_at_the_deadline() {
-                let Some(around) = $around else { return };
-                super::a_daemon_ends_at_the_deadline(&around).await;
+                let Some(process_settings) = $process_settings else { return };
+                super::a_daemon_ends_at_the_deadline(&process_settings).await;
             }
 
             #[tokio::test]
             async fn nothing_outlives_its_command() {
-                let Some(around) = $around else { return };
-                super::nothing_outlives_its_command(&around).await;
+                let Some(process_settings) = $process_settings else { return };
+                super::nothing_outlives_its_command(&process_settings).await;
             }
 
             #[tokio::test]
-            async fn a_process_ends_with_those_who_started_it() {
-                let Some(around) = $around else { return };
-                super::a_process_ends_with_those_who_started_it(&around).await;
+            async fn a_process_ends_with_its_starter() {
+                let Some(process_settings) = $process_settings else { return };
+                super::a_process_ends_with_its_starter(&process_settings).await;
             }
 
             #[tokio::test]
             async fn an_endless_output_is_bounded_and_its_end_is_there() {
-                let Some(around) = $around else { return };
-                super::an_endless_output_is_bounded_and_its_end_is_there(&around).await;
+                let Some(process_settings) = $process_settings else { return };
+                super::an_endless_output_is_bounded_and_its_end_is_there(&process_settings).await;
             }
 
             #[tokio::test]
             async fn an_open_input_is_written_to_and_waited_for() {
-                let Some(around) = $around else { return };
-                super::an_open_input_is_written_to_and_waited_for(&around).await;
+                let Some(process_settings) = $process_settings else { return };
+                super::an_open_input_is_written_to_and_waited_for(&process_settings).await;
             }
 
             #[tokio::test]
             async fn a_terminal_is_one() {
-                let Some(around) = $around else { return };
-                super::a_terminal_is_one(&around).await;
+                let Some(process_settings) = $process_settings else { return };
+                super::a_terminal_is_one(&process_settings).await;
             }
 
             #[tokio::test]
-            async fn a_port_is_seen_when_somebody_listens_at_it() {
-                let Some(around) = $around else { return };
-                super::a_port_is_seen_when_somebody_listens_at_it(&around).await;
+            async fn a_port_is_reported_while_it_is_listened_on() {
+                let Some(process_settings) = $process_settings else { return };
+                super::a_port_is_reported_while_it_is_listened_on(&process_settings).await;
             }
 
             #[tokio::test]
             async fn a_session_sees_its_own_processes_only() {
-                let Some(around) = $around else { return };
-                super::a_session_sees_its_own_processes_only(&around).await;
+                let Some(process_settings) = $process_settings else { return };
+                super::a_session_sees_its_own_processes_only(&process_settings).await;
             }
         }
     )* };
@@ -384,6 +389,6 @@ suites! {
     local: Some(haft_exec::ProcessSettings::Nothing);
     landlock: Some(haft_exec::ProcessSettings::Landlock);
     bubblewrap: Some(haft_exec::ProcessSettings::Bubblewrap);
-    container: crate::containers::around();
-    docker: crate::docker::around();
+    container: crate::containers::process_settings();
+    docker: crate::docker::process_settings();
 }

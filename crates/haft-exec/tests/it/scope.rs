@@ -1,4 +1,4 @@
-//! No path leads out of the workspace, whatever lies in it and whoever swaps it meanwhile.
+//! No path leads out of the workspace, whatever is in it and whatever another process replaces.
 
 use std::{
     fs,
@@ -15,14 +15,14 @@ use haft_core::{ErrorKind, ReadFiles, files::FileKind};
 use haft_exec::Workspace;
 use rustix::fs::{CWD, RenameFlags};
 
-use crate::place::{
-    Place, SECRET, assert_kind, is_directory, is_done_with_own_mounts, mount, open,
+use crate::test_workspace::{
+    SECRET, TestWorkspace, assert_kind, is_directory, is_run_with_own_mounts, mount, open,
 };
 
-/// Every way in must end the same way, and nothing must change by it.
+/// Every operation must fail in the same way, and change nothing.
 #[track_caller]
-fn check_closed(place: &Place, path: &str, kind: ErrorKind) {
-    let before = place.picture();
+fn check_closed(place: &TestWorkspace, path: &str, kind: ErrorKind) {
+    let before = place.snapshot();
     assert_kind(place.read(path), kind, "");
     assert_kind(place.files().entries(Path::new(path)), kind, "");
     assert_kind(place.put(path, "x"), kind, "");
@@ -34,12 +34,12 @@ fn check_closed(place: &Place, path: &str, kind: ErrorKind) {
     let to = Path::new(path).join("moved");
     assert_kind(place.writes().rename(Path::new("inner"), &to, true), kind, "");
     fs::remove_file(place.root.join("inner")).expect("made above");
-    assert!(place.picture() == before, "{path} changed something");
+    assert!(place.snapshot() == before, "{path} changed something");
 }
 
 #[test]
 fn paths_that_lead_out_are_denied() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     let handle = fs::File::open(&place.outside).expect("a directory");
     let deleted = fs::File::create(place.outside.join("gone")).expect("new");
     fs::remove_file(place.outside.join("gone")).expect("just made");
@@ -96,15 +96,15 @@ fn paths_that_lead_out_are_denied() {
 
 #[test]
 fn circles_of_links_end() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.link("self", "self");
     place.link("a", "b");
     place.link("b", "d/../a");
     place.link("grows", "grows/x");
     place.link("absolute", place.root.join("absolute"));
-    let around = place.root.parent().expect("not the top").join("around");
-    std::os::unix::fs::symlink(&place.root, &around).expect("new");
-    place.link("by_alias", around.join("by_alias"));
+    let process_settings = place.root.parent().expect("not the top").join("process_settings");
+    std::os::unix::fs::symlink(&place.root, &process_settings).expect("new");
+    place.link("by_alias", process_settings.join("by_alias"));
     for path in ["self", "a", "b/x", "grows", "absolute", "by_alias"] {
         check_closed(&place, path, ErrorKind::Input);
     }
@@ -114,7 +114,7 @@ fn circles_of_links_end() {
 
 #[test]
 fn links_inside_are_followed() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("d/e/file", "inside");
     place.link("to_d", "d");
     place.link("d/up", "..");
@@ -141,7 +141,7 @@ fn links_inside_are_followed() {
 
 #[test]
 fn a_workspace_may_be_called_by_a_link() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("d/file", "inside");
     place.link("link", "d/file");
     place.link("dangling", "nowhere");
@@ -165,7 +165,7 @@ fn a_workspace_may_be_called_by_a_link() {
 
 #[test]
 fn a_second_root_is_open_and_leads_no_further() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.link("other", place.outside.join("lib"));
     place.link("named", "@lib/file");
     fs::create_dir(place.outside.join("lib")).expect("new");
@@ -184,7 +184,7 @@ fn a_second_root_is_open_and_leads_no_further() {
     for path in ["@lib/out", "@lib/../secret", "other/../secret", "other/out"] {
         check_closed(&place, path, ErrorKind::Denied);
     }
-    // As written in a link, `@lib` is a name like any other.
+    // In the target of a link, `@lib` is an ordinary name.
     assert_kind(place.read("named"), ErrorKind::NotFound, "");
     let twice = place.put_all(&[("@lib/file", "a"), ("other/file", "b")], || {});
     assert_kind(twice, ErrorKind::Input, "twice");
@@ -197,10 +197,10 @@ fn a_second_root_is_open_and_leads_no_further() {
 
 #[test]
 fn a_mount_inside_is_not_entered() {
-    if is_done_with_own_mounts("scope::a_mount_inside_is_not_entered") {
+    if is_run_with_own_mounts("scope::a_mount_inside_is_not_entered") {
         return;
     }
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("d/m/below", "covered");
     place.file("d/file", "covered");
     let outside = place.outside.display().to_string();
@@ -222,7 +222,7 @@ fn a_mount_inside_is_not_entered() {
     assert_eq!(fs::read_to_string(place.outside.join("secret")).expect("there"), SECRET);
 }
 
-/// While `work` runs, two names keep changing places.
+/// While `work` runs, two names are swapped repeatedly.
 fn while_swapping(one: PathBuf, other: PathBuf, work: impl FnOnce()) {
     let ends = Arc::new(AtomicBool::new(false));
     let told = ends.clone();
@@ -240,7 +240,7 @@ fn while_swapping(one: PathBuf, other: PathBuf, work: impl FnOnce()) {
     assert!(swapping.join().expect("no panic") > 0);
 }
 
-fn check_race(place: &Place, one: &str, other: &str) {
+fn check_race(place: &TestWorkspace, one: &str, other: &str) {
     while_swapping(place.root.join(one), place.root.join(other), || {
         let mut read = 0;
         for _ in 0..5_000 {
@@ -273,7 +273,7 @@ fn check_race(place: &Place, one: &str, other: &str) {
 
 #[test]
 fn a_directory_that_is_swapped_for_a_link_leads_nowhere_else() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     fs::write(place.outside.join("file"), SECRET).expect("new");
     place.file("dir/file", "inside");
     place.link("link", &place.outside);
@@ -282,7 +282,7 @@ fn a_directory_that_is_swapped_for_a_link_leads_nowhere_else() {
 
 #[test]
 fn a_file_that_is_swapped_for_a_link_leads_nowhere_else() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     fs::write(place.outside.join("file"), SECRET).expect("new");
     place.file("dir/file", "inside");
     place.link("dir/link", place.outside.join("secret"));
@@ -291,7 +291,7 @@ fn a_file_that_is_swapped_for_a_link_leads_nowhere_else() {
 
 #[test]
 fn a_workspace_that_is_gone_is_an_error_and_no_endless_search() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     fs::remove_dir_all(&place.root).expect("there");
     assert_kind(place.read("a/b"), ErrorKind::NotFound, "a/b");
     assert!(place.put("a", "x").is_err());
@@ -301,7 +301,7 @@ fn a_workspace_that_is_gone_is_an_error_and_no_endless_search() {
 #[test]
 fn odd_names_are_names() {
     use std::os::unix::ffi::OsStrExt;
-    let place = Place::new();
+    let place = TestWorkspace::new();
     let long = "n".repeat(255);
     for name in
         [&b"\xff\xfe"[..], b"new\nline", b"-rf", b" ", b"@x", b"./~", b"a:b", long.as_bytes()]
@@ -320,7 +320,7 @@ fn odd_names_are_names() {
         assert_kind(place.put(&name, "x"), ErrorKind::Input, "");
         assert_kind(place.writes().make_directory(Path::new(&name)), ErrorKind::Input, "");
     }
-    // What a shell would have read as a home must not become a folder here.
+    // A path that a shell would have expanded must not create a folder here.
     for name in ["~", "~/x"] {
         assert_kind(place.put(name, "x"), ErrorKind::Input, "`~` is not read as a home");
     }

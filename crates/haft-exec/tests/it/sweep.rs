@@ -1,4 +1,4 @@
-//! What a crash left is cleared away when a workspace is opened, and nothing else is.
+//! Opening a workspace removes the leftovers of a crash, and nothing else.
 
 use std::{
     fs,
@@ -12,20 +12,20 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::place::{Place, SECRET, new_content, open};
+use crate::test_workspace::{SECRET, TestWorkspace, new_content, open};
 
 fn hex(path: &str) -> String {
     Path::new(path).as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn area(place: &Place) -> std::path::PathBuf {
+fn area(place: &TestWorkspace) -> std::path::PathBuf {
     let area = place.root.join(".haft/tmp");
     fs::create_dir_all(&area).expect("made");
     area
 }
 
-/// A record as a change leaves it: its first line binds it to its place.
-fn record(place: &Place, lines: &str) {
+/// Writes a record as a change does: its first line binds it to its directory.
+fn record(place: &TestWorkspace, lines: &str) {
     let area = area(place);
     let mut file = fs::File::create(area.join("1-1-1.undo")).expect("new");
     let number = |known: fs::Metadata| known.ino();
@@ -39,9 +39,9 @@ fn state(path: &Path) -> String {
     format!("{}:{}:{time}", known.ino(), known.size())
 }
 
-/// A change of two files, an old and a new one, that a crash stopped after both had moved.
-fn crashed() -> Place {
-    let place = Place::new();
+/// A change of two files, an old and a new one, that a crash stopped after both were renamed.
+fn crashed() -> TestWorkspace {
+    let place = TestWorkspace::new();
     fs::write(area(&place).join("1-1-0"), "old").expect("new");
     let (one, two) = (place.file("one", "new"), place.file("two", "new"));
     let lines = format!("{} 1-1-0 {}\n{} - {}\n", state(&one), hex("one"), state(&two), hex("two"));
@@ -50,7 +50,7 @@ fn crashed() -> Place {
 }
 
 #[test]
-fn a_half_made_change_is_taken_back() {
+fn an_interrupted_change_is_reverted() {
     let place = crashed();
     open(&place.root);
     assert_eq!(place.content("one"), "old");
@@ -61,7 +61,7 @@ fn a_half_made_change_is_taken_back() {
 #[test]
 fn a_later_edit_is_left_alone() {
     let place = crashed();
-    // In place and of the same length: the number of the file stays.
+    // In place and with the same length: the inode number stays.
     let mut file = fs::OpenOptions::new().write(true).open(place.root.join("one")).expect("there");
     file.write_all(b"NEW").expect("writable");
     file.set_modified(std::time::SystemTime::now()).expect("own file");
@@ -74,7 +74,7 @@ fn a_later_edit_is_left_alone() {
 #[test]
 fn a_removed_file_comes_back_and_is_not_put_over_a_new_one() {
     for theirs in [None, Some("theirs")] {
-        let place = Place::new();
+        let place = TestWorkspace::new();
         fs::write(area(&place).join("1-1-0"), "old").expect("new");
         record(&place, &format!("- 1-1-0 {}\n", hex("dir/one")));
         fs::create_dir(place.root.join("dir")).expect("new");
@@ -87,10 +87,10 @@ fn a_removed_file_comes_back_and_is_not_put_over_a_new_one() {
     }
 }
 
-/// A repository may bring `.haft/tmp` along, with records that haft did not write.
+/// A repository may contain `.haft/tmp` with records that haft did not write.
 #[test]
-fn a_strangers_record_does_nothing() {
-    let place = Place::new();
+fn a_foreign_record_does_nothing() {
+    let place = TestWorkspace::new();
     fs::write(area(&place).join("hook"), "#!/bin/sh").expect("new");
     let theirs = format!("- hook {}\n", hex(".git/hooks/post-commit"));
     fs::create_dir_all(place.root.join(".git/hooks")).expect("new");
@@ -103,7 +103,7 @@ fn a_strangers_record_does_nothing() {
 }
 
 #[test]
-fn a_record_leads_to_no_other_place() {
+fn a_record_cannot_name_other_paths() {
     for (backup, path) in [
         ("../../../outside/secret", "stolen"),
         ("..", "stolen"),
@@ -111,7 +111,7 @@ fn a_record_leads_to_no_other_place() {
         ("1-1-0", "out/planted"),
         ("1-1-0", "/tmp/haft-test-planted"),
     ] {
-        let place = Place::new();
+        let place = TestWorkspace::new();
         place.link("out", &place.outside);
         fs::write(area(&place).join("1-1-0"), "planted").expect("new");
         record(&place, &format!("- {backup} {}\n", hex(path)));
@@ -126,8 +126,8 @@ fn a_record_leads_to_no_other_place() {
 }
 
 #[test]
-fn what_lies_in_the_area_is_removed_whatever_it_is() {
-    let place = Place::new();
+fn everything_in_the_staging_area_is_removed() {
+    let place = TestWorkspace::new();
     place.file(".haft/tmp/dir/sub/file", "x");
     place.file(".haft/tmp/half.undo", "no end");
     place.link(".haft/tmp/link", &place.outside);
@@ -143,7 +143,7 @@ fn what_lies_in_the_area_is_removed_whatever_it_is() {
 }
 
 #[test]
-fn nothing_is_swept_while_somebody_works() {
+fn nothing_is_swept_while_a_process_holds_the_lock() {
     let place = crashed();
     let somebody = fs::File::open(area(&place)).expect("there");
     flock(somebody.as_fd(), FlockOperation::LockShared).expect("free");
@@ -158,7 +158,7 @@ fn nothing_is_swept_while_somebody_works() {
 
 #[test]
 fn opening_a_workspace_within_a_change_does_not_disturb_it() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("one", "old");
     let paths = ["one".into(), "two".into()];
     let changed = place.writes().change(&paths, &mut |_| {

@@ -1,4 +1,4 @@
-//! One file, written: what it keeps, what is refused, and what is left when it fails.
+//! Writing one file: the attributes it keeps, refusals, and the state after a failure.
 
 use std::{
     fs,
@@ -12,11 +12,13 @@ use haft_core::{
 };
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 
-use crate::place::{Place, assert_kind, is_done_with_own_mounts, mount, new_content, note, open};
+use crate::test_workspace::{
+    TestWorkspace, assert_kind, is_run_with_own_mounts, mount, new_content, note, open,
+};
 
 #[test]
 fn a_new_file_appears_without_a_trace() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.put("new.txt", "new").expect("free");
     assert_eq!(place.content("new.txt"), "new");
     place.put("a/b/c/new.txt", "deep").expect("free");
@@ -28,7 +30,7 @@ fn a_new_file_appears_without_a_trace() {
 
 #[test]
 fn a_replaced_file_has_the_new_content_and_no_neighbour() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("dir/file", "old");
     for content in ["new", "", "long ".repeat(100_000).as_str()] {
         place.put("dir/file", content).expect("there");
@@ -41,7 +43,7 @@ fn a_replaced_file_has_the_new_content_and_no_neighbour() {
 
 #[test]
 fn nothing_unfinished_is_seen_beside_the_file() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("dir/file", "old");
     let paths = ["dir/file".into(), "dir/new".into()];
     let names = || {
@@ -58,7 +60,8 @@ fn nothing_unfinished_is_seen_beside_the_file() {
     assert_eq!(names(), ["file", "new"]);
 }
 
-/// A POSIX access list as the kernel takes it: the owner, user 1234, the group, the mask, the others.
+/// A POSIX access list in the kernel's format: the owner, user 1234, the group, the mask, the
+/// others.
 fn access_list(of_1234: u16, mask: u16) -> Vec<u8> {
     let mut bytes = 2_u32.to_le_bytes().to_vec();
     let nobody = u32::MAX;
@@ -81,7 +84,7 @@ fn attribute(path: &Path, name: &str) -> Option<Vec<u8>> {
 
 #[test]
 fn mode_owner_and_attributes_stay() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     let path = place.file("file", "old");
     let owned = chown(&path, Some(1234), Some(4321)).is_ok();
     fs::set_permissions(&path, PermissionsExt::from_mode(0o4751)).expect("own file");
@@ -95,7 +98,7 @@ fn mode_owner_and_attributes_stay() {
     place.put("file", "new").expect("there");
     let after = fs::metadata(&path).expect("there");
     assert_eq!(after.mode() & 0o777, before.mode() & 0o777);
-    assert_eq!(after.mode() & 0o6000, 0, "who changes a program does not keep its rights");
+    assert_eq!(after.mode() & 0o6000, 0, "changing a program drops its set-id bits");
     assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
     assert_eq!(attribute(&path, "user.mark"), marked.then(|| b"kept".to_vec()));
     assert_eq!(attribute(&path, "system.posix_acl_access"), listed.then_some(list));
@@ -103,7 +106,7 @@ fn mode_owner_and_attributes_stay() {
 
 #[test]
 fn a_directorys_access_list_does_not_open_a_file_that_had_none() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     let path = place.file("dir/file", "old");
     fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("own file");
     let (directory, name) = (place.root.join("dir"), "system.posix_acl_default");
@@ -119,8 +122,8 @@ fn a_directorys_access_list_does_not_open_a_file_that_had_none() {
 }
 
 #[test]
-fn a_new_file_takes_after_another_when_told_to() {
-    let place = Place::new();
+fn a_new_file_copies_the_attributes_of_another_on_request() {
+    let place = TestWorkspace::new();
     let path = place.file("old", "old");
     fs::set_permissions(path, PermissionsExt::from_mode(0o751)).expect("own file");
     let paths = ["old".into(), "sub/new".into()];
@@ -139,7 +142,7 @@ fn a_new_file_takes_after_another_when_told_to() {
 
 #[test]
 fn a_link_is_written_through_and_stays() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("dir/file", "old");
     place.link("link", "dir/file");
     place.link("dangling", "dir/new");
@@ -152,9 +155,9 @@ fn a_link_is_written_through_and_stays() {
 
 #[test]
 fn a_plan_that_fails_changes_nothing() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("file", "old");
-    let before = place.picture();
+    let before = place.snapshot();
     let paths = [PathBuf::from("file"), "new/dir/file".into()];
     let failed = place.writes().change(&paths, &mut |_| Err(haft_core::ToolError::input("no")));
     assert_kind(failed, ErrorKind::Input, "no");
@@ -169,14 +172,14 @@ fn a_plan_that_fails_changes_nothing() {
     let removed =
         place.writes().change(&paths, &mut |_| Ok(vec![PlannedChange::Remove { target: 1 }]));
     assert_kind(removed, ErrorKind::NotFound, "new/dir/file");
-    assert_eq!(place.picture(), before);
+    assert_eq!(place.snapshot(), before);
     place.writes().change(&paths, &mut |_| Ok(Vec::new())).expect("nothing to do");
-    assert_eq!(place.picture(), before);
+    assert_eq!(place.snapshot(), before);
 }
 
 #[test]
 fn the_same_path_twice_is_refused() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("dir/file", "old");
     place.link("link", "dir/file");
     for (one, other) in [("x", "x"), ("dir/file", "link"), ("n/x", "dir/../n/x")] {
@@ -186,8 +189,8 @@ fn the_same_path_twice_is_refused() {
 }
 
 #[test]
-fn what_changed_meanwhile_is_not_overwritten() {
-    let place = Place::new();
+fn concurrent_changes_are_not_overwritten() {
+    let place = TestWorkspace::new();
     place.file("file", "old");
     place.file("dir/file", "old");
     let meanwhile = |path: &'static str, content: &'static str| {
@@ -220,37 +223,37 @@ fn what_changed_meanwhile_is_not_overwritten() {
 
 #[test]
 fn a_file_and_a_directory_of_one_name_are_refused() {
-    let place = Place::new();
-    let before = place.picture();
+    let place = TestWorkspace::new();
+    let before = place.snapshot();
     assert!(place.put_all(&[("a", "file"), ("a/b", "below")], || {}).is_err());
     assert!(place.put_all(&[("a/b", "below"), ("a", "file")], || {}).is_err());
-    assert_eq!(place.picture(), before);
+    assert_eq!(place.snapshot(), before);
 }
 
 #[test]
 fn a_full_disk_leaves_the_old_file() {
-    if is_done_with_own_mounts("writing::a_full_disk_leaves_the_old_file") {
+    if is_run_with_own_mounts("writing::a_full_disk_leaves_the_old_file") {
         return;
     }
-    let place = Place::new();
+    let place = TestWorkspace::new();
     mount(&["-t", "tmpfs", "-o", "size=256k", "none", &place.root.display().to_string()]);
     let disk = open(&place.root);
     let place = place.with(disk);
     place.file("file", "old");
     place.file("other", "old");
-    let before = place.picture();
+    let before = place.snapshot();
     let large = "x".repeat(300 << 10);
     assert_kind(place.put("file", &large), ErrorKind::Unavailable, "no space left for `file`");
     assert_kind(place.put("a/b/new", &large), ErrorKind::Unavailable, "a/b/new");
     let several = place.put_all(&[("other", "new"), ("file", &large), ("new", "new")], || {});
     assert_kind(several, ErrorKind::Unavailable, "`file`");
-    assert_eq!(place.picture(), before);
-    place.put("file", "fits").expect("there is room again");
+    assert_eq!(place.snapshot(), before);
+    place.put("file", "fits").expect("there is test again");
 }
 
 #[test]
 fn handles_are_not_leaked() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     // Other tests of this program open and close files at the same time.
     let is_own = |path: PathBuf| path.starts_with(&place.root);
     let open = || {
@@ -278,7 +281,7 @@ fn handles_are_not_leaked() {
 fn a_link_in_the_place_of_the_area_leads_nowhere() {
     for target in ["outside", "missing", "file"] {
         for at in [".haft", ".haft/tmp"] {
-            let mut place = Place::new();
+            let mut place = TestWorkspace::new();
             place.file("file", "old");
             place.file("dir/file", "x");
             place.link(at, place.outside.join("../").join(target));

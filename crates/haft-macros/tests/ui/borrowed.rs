@@ -1,4 +1,4 @@
-//! Arguments that are borrowed: a call has nobody to lend them.
+//! Borrowed arguments: capabilities and inputs must be owned.
 
 use haft_core::{Progress, Reply, ToolError};
 use haft_macros::tool;

@@ -1,4 +1,4 @@
-//! Types that nobody can make a schema of.
+//! Types without a schema.
 
 use haft_core::{Reply, ToolError};
 use haft_macros::tool;

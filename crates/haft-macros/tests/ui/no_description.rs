@@ -9,11 +9,11 @@ use serde::Deserialize;
 struct Hello {}
 
 #[tool]
-async fn nobody_wrote_this(_input: Hello) -> Result<Reply, ToolError> {
+async fn missing_text_file(_input: Hello) -> Result<Reply, ToolError> {
     Ok(Reply::text("hello"))
 }
 
-#[tool(description = "nor_this.txt", static = OTHER)]
+#[tool(description = "not_here.txt", static = OTHER)]
 async fn hello(_input: Hello) -> Result<Reply, ToolError> {
     Ok(Reply::text("hello"))
 }

@@ -1,4 +1,4 @@
-//! The attribute on something else.
+//! The attribute on another item.
 
 use haft_core::{Reply};
 use haft_macros::tool;

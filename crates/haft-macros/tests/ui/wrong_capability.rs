@@ -1,4 +1,4 @@
-//! Arguments that nobody can hand to a tool: each is one error, under its type.
+//! Arguments that are not capabilities: each is one error, at its type.
 
 use haft_core::{Progress, Reply, ToolError};
 use haft_macros::tool;

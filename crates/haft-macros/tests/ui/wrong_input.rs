@@ -1,4 +1,4 @@
-//! An input that no schema can be made of.
+//! An input without a schema.
 
 use haft_core::{Access, Reply, ToolError};
 use haft_macros::tool;

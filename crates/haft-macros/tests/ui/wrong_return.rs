@@ -1,4 +1,4 @@
-//! A result that is not for models.
+//! A result that has no text for models.
 
 use haft_core::ToolError;
 use haft_macros::tool;

@@ -79,6 +79,10 @@ impl Inflight {
         self.calls().drain().for_each(|(_, (_, token))| token.cancel());
     }
 
+    pub(super) fn is_busy(&self) -> bool {
+        !self.calls().is_empty()
+    }
+
     /// Waits until no call is in progress, at most this long.
     pub(super) fn wait(&self, most: Duration) {
         self.is_awaited.store(true, Ordering::Release);

@@ -48,13 +48,18 @@ const MAX_IN_FLIGHT: usize = 16_384;
 /// Size of the answers collected for one write while further messages are in the buffer.
 const MAX_UNSENT_BYTES: usize = 64 << 10;
 /// Time limit for calls after the client has closed its output but still reads.
-pub(super) const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_millis(1500);
-/// Time limit for cancelled work to end. More than the gate's own grace.
-const CANCEL_TIMEOUT: Duration = Duration::from_millis(1300);
-/// No command outlives its client for longer.
-const _: () = assert!(LAST_ANSWERS_TIMEOUT.as_millis() + CANCEL_TIMEOUT.as_millis() < 3_000);
-/// Time limit for the client to read the last answers, after all calls have ended.
-const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for processes in the same case.
+const PROCESSES_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Time between two attempts to end processes: calls that waited in line may have started further ones.
+const STOP_INTERVAL: Duration = Duration::from_millis(250);
+/// Time limit for cancelled work to end.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+/// No process outlives the input by more than three seconds.
+const _: () = assert!(
+    PROCESSES_TIMEOUT.as_millis() + STOP_INTERVAL.as_millis() < 3_000
+        && CANCEL_TIMEOUT.as_millis() < 3_000
+);
 
 /// The future of a request. Its output is the line of the answer.
 type CallFuture = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
@@ -355,7 +360,11 @@ impl StdioSession {
         if !is_gone {
             let gone = self.outbox.gone.clone();
             let deadline = Instant::now() + LAST_ANSWERS_TIMEOUT;
-            self.inflight.wait(LAST_ANSWERS_TIMEOUT);
+            self.inflight.wait(PROCESSES_TIMEOUT);
+            while self.inflight.is_busy() && Instant::now() < deadline {
+                self.stop_processes();
+                self.inflight.wait(STOP_INTERVAL);
+            }
             self.runtime.block_on(async {
                 tokio::select! {
                     _ = tokio::time::timeout_at(deadline.into(), self.relay.finish()) => {}
@@ -367,11 +376,15 @@ impl StdioSession {
         let all = self.running.acquire_many(MAX_RUNNING);
         let _ = self.runtime.block_on(async { tokio::time::timeout(CANCEL_TIMEOUT, all).await });
         // Background processes end now, not when the client has read everything.
+        self.stop_processes();
+        if !is_gone {
+            self.outbox.finish(LAST_ANSWERS_TIMEOUT);
+        }
+    }
+
+    fn stop_processes(&self) {
         if let Some(stop) = &self.connection.shared.stop_processes {
             stop();
-        }
-        if !is_gone {
-            self.outbox.finish(LAST_WRITE_TIMEOUT);
         }
     }
 

@@ -133,12 +133,12 @@ impl Walker<'_> {
                 }
             }
             WrappedCommand::Unknown { why, is_fetched } => {
-                let usual =
+                let default =
                     danger::of(name, words, &[], context.more).map_or(Risk::Other, Risk::Dangerous);
                 let risk = if is_fetched {
                     Risk::Dangerous("it runs code from the network")
                 } else {
-                    usual
+                    default
                 };
                 self.doubt(&words::line(words), why);
                 self.push(words, risk, hosts::of(name, words), context);

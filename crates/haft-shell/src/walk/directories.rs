@@ -105,7 +105,7 @@ pub(super) fn folded(path: &Path) -> PathBuf {
     without_dots(path, Parents::Folded)
 }
 
-/// FileAction `..` is treated.
+/// The treatment of `..`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parents {
     /// It removes the name before it.

@@ -8,18 +8,18 @@
 //! redact: the call has to run as it was shown.
 //!
 //! The requester holds a lease on the request and renews it while waiting. While the lease holds,
-//! only the requester may run an approved call; after that any process may, once. Taking the
-//! request up renews the lease until the ledger says that the call begins: a request that was taken
-//! up but never began may be taken up again. That a call ran is also noted beside the key
-//! (`taken.rs`). The clock only decides who may go first; the first process to take the request up
+//! only the requester may run an approved call; after that any process may, once. Claiming the
+//! call renews the lease until the ledger says that the call begins: a call that was claimed but
+//! never began may be claimed again. That a call ran is also noted beside the key
+//! (`claim_notes.rs`). The clock only decides who may go first; the first process to claim the call
 //! wins.
 //!
 //! If the store cannot be written, the user is asked all the same: the request then lives in this
 //! process only, the caller learns that, and no other process can run it.
 
+mod claim_notes;
 mod rows;
 mod status;
-mod taken;
 
 use std::{
     collections::HashMap,
@@ -260,8 +260,8 @@ impl StoreApprovals {
         Ok((store, self.free_expired_claim(row.open(&envelope)?)))
     }
 
-    /// Frees a call that was taken up but did not begin before its lease ended: the process that
-    /// took it up is gone, or will find its claim lost.
+    /// Frees a call that was claimed but did not begin before its lease ended: the process that
+    /// claimed it is gone, or will find its claim lost.
     fn free_expired_claim(&self, mut kept: StoredRequest) -> StoredRequest {
         let is_free = kept.begun_seq == Some(0)
             && status::requester_status(kept.lease_ms, self.now()) == RequesterStatus::Gone;
@@ -366,12 +366,12 @@ impl StoreApprovals {
         let _: Result<(), ToolError> = renewed.await;
     }
 
-    async fn take(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
+    async fn claim_request(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
         let token = format!("{}-{:016x}", self.name, random_number());
-        self.with_retries(|| self.take_once(id, &token)).await
+        self.with_retries(|| self.claim_once(id, &token)).await
     }
 
-    async fn take_once(&self, id: &str, token: &str) -> Result<ApprovalRecord, ToolError> {
+    async fn claim_once(&self, id: &str, token: &str) -> Result<ApprovalRecord, ToolError> {
         let (store, kept) = self.kept(id).await?;
         if kept.taken_by.as_deref() == Some(token) {
             return Ok(kept.record);
@@ -384,7 +384,7 @@ impl StoreApprovals {
             let message = format!("approval request `{id}` was approved too long ago");
             return Err(ToolError::conflict(message).hint("make the call again"));
         }
-        // With a ledger, a call counts as run from its beginning there; until then it is taken up.
+        // With a ledger, a call counts as run from its beginning there; until then it is claimed.
         let has_ledger = self.location.has_ledger();
         let mut transaction = store.begin().await?;
         let values = [
@@ -408,8 +408,8 @@ impl StoreApprovals {
             });
         }
         let is_first = match has_ledger {
-            true => taken::may_be_noted(&self.key, id)?,
-            false => taken::note(&self.key, id, token)?,
+            true => claim_notes::may_be_noted(&self.key, id)?,
+            false => claim_notes::note(&self.key, id, token)?,
         };
         if !is_first {
             return Err(already_settled(&ApprovalRecord { is_claimed: true, ..kept.record }));
@@ -425,7 +425,7 @@ impl StoreApprovals {
     async fn note_begun(&self, id: &str) -> Result<(), ToolError> {
         let (_, kept) = self.with_retries(|| self.kept(id)).await?;
         let claim = kept.taken_by.as_deref().unwrap_or_default();
-        match taken::note(&self.key, id, claim)? {
+        match claim_notes::note(&self.key, id, claim)? {
             true => Ok(()),
             false => Err(already_settled(&kept.record)),
         }
@@ -494,7 +494,7 @@ impl Approvals for StoreApprovals {
             if self.is_in_memory(id).await {
                 return self.memory.claim(id).await;
             }
-            self.take(id).await
+            self.claim_request(id).await
         })
     }
 

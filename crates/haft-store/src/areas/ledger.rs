@@ -228,7 +228,7 @@ impl StoreLedger {
         match beginning.seq.get() {
             Some(seq) => Ok(Some(*seq)),
             None => Err(ToolError::conflict(format!(
-                "call `{call_id}` was taken up by another process, which runs it"
+                "call `{call_id}` was claimed by another process, which runs it"
             ))
             .hint("see its result with `haft approvals list --all`")),
         }

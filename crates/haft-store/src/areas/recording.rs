@@ -211,7 +211,7 @@ impl Recording {
             let calls = self.calls.iter().filter(|call| call.entry.parent.is_none());
             calls.filter(|call| call.entry.tool == asked.tool)
         };
-        if asked.is_completed {
+        if asked.has_lookup_fields {
             let mut completed = of_tool().map(|call| &call.entry.input);
             if let Some(input) = completed.find(|input| holds(input, asked.input)) {
                 return Ok(key(asked.tool, input));

@@ -98,7 +98,7 @@ async fn one_process_asks_and_another_decides() {
         for again in [&asker, &person] {
             let error = again.claim("ask_1").await.expect_err("only once");
             assert_eq!(error.kind(), ErrorKind::Conflict);
-            assert!(error.message().contains("and its call was taken up"), "{error}");
+            assert!(error.message().contains(", and its call was claimed"), "{error}");
         }
         assert_eq!(person.wait_for_claim("ask_1").await.expect("taken"), CallClaim::Taken);
         let entry = person.entries().await.expect("read").entries.remove(0);
@@ -111,8 +111,8 @@ async fn one_process_asks_and_another_decides() {
     }
 }
 
-/// Returns approvals with an approved request whose call was taken up.
-async fn taken_up(store: &Fresh, id: &str) -> StoreApprovals {
+/// Returns approvals with an approved request whose call was claimed.
+async fn claimed_request(store: &Fresh, id: &str) -> StoreApprovals {
     let approvals = approvals(store);
     approvals.create(request(id)).await.expect("kept");
     approvals.settle(id, ApprovalState::Approved, approval()).await.expect("the first");
@@ -164,7 +164,7 @@ async fn the_result_of_a_call_is_known_whatever_policy_says_when_it_runs() {
         ] {
             number += 1;
             let id = format!("ask_{number}");
-            let approvals = taken_up(&store, &id).await;
+            let approvals = claimed_request(&store, &id).await;
             assert_eq!(fate(&approvals).await, CallResult::Unknown);
             record(&store, &id, decided, verdict, error).await;
             assert_eq!(fate(&approvals).await, expected, "{id}");
@@ -175,11 +175,11 @@ async fn the_result_of_a_call_is_known_whatever_policy_says_when_it_runs() {
 #[tokio::test]
 async fn results_of_calls_before_an_update_are_migrated() {
     for store in each().await {
-        taken_up(&store, "ask_1").await;
+        claimed_request(&store, "ask_1").await;
         record(&store, "ask_1", Value::Null, Value::Null, json!("timeout")).await;
         store.make_older(7).await;
         assert_eq!(fate(&approvals(&store)).await, CallResult::Ran(Some("timeout".to_owned())));
-        let approvals = taken_up(&store, "ask_2").await;
+        let approvals = claimed_request(&store, "ask_2").await;
         assert_eq!(fate(&approvals).await, CallResult::Unknown);
         record(&store, "ask_2", Value::Null, Value::Null, Value::Null).await;
         assert_eq!(fate(&approvals).await, CallResult::Ran(None));
@@ -222,7 +222,7 @@ async fn every_step_is_announced_once_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn only_one_of_many_decides_and_only_one_takes_up() {
+async fn only_one_of_many_decides_and_only_one_claims() {
     for store in each().await {
         let asker = approvals(&store);
         for round in 0..5 {
@@ -380,7 +380,7 @@ async fn an_undecided_request_expires_for_all_processes() {
 }
 
 #[tokio::test]
-async fn an_old_approval_is_not_taken_up() {
+async fn an_old_approval_cannot_be_claimed() {
     static NOW: AtomicU64 = AtomicU64::new(0);
     let clock = || NOW.load(Ordering::SeqCst);
     for store in each().await {
@@ -406,7 +406,7 @@ async fn a_restored_row_runs_no_call_again() {
         for approvals in [&asker, &other] {
             let error = approvals.claim("ask_1").await.expect_err("it has run");
             assert_eq!(error.kind(), ErrorKind::Conflict);
-            assert!(error.message().contains("its call was taken up"), "{error}");
+            assert!(error.message().contains("its call was claimed"), "{error}");
         }
         let untouched = "SELECT count(*) FROM approvals WHERE taken_by IS NULL";
         assert_eq!(store.number(untouched).await, 1, "and nothing was written");
@@ -605,7 +605,10 @@ async fn a_store_that_cannot_be_written_does_not_prevent_asking() {
         assert!(outcome.is_ok(), "{outcome:?}");
         assert_eq!(ran.load(Ordering::SeqCst), 1);
         assert!(
-            outcome.repairs.iter().any(|it| it.starts_with("asked in this process only: ")),
+            outcome
+                .repairs
+                .iter()
+                .any(|it| it.starts_with("the approval request is visible in this process only: ")),
             "{outcome:?}"
         );
         // Without a handler in this process, the call must not wait.
@@ -613,7 +616,7 @@ async fn a_store_that_cannot_be_written_does_not_prevent_asking() {
         let outcome = in_time(asked.call(call())).await;
         let error = outcome.error.expect("refused");
         assert_eq!((error.kind, ran.load(Ordering::SeqCst)), (ErrorKind::ApprovalUnavailable, 0));
-        assert!(error.message.contains("and nobody can see the question"), "{error:?}");
+        assert!(error.message.contains("but no approver can see the request"), "{error:?}");
     }
 }
 
@@ -693,7 +696,7 @@ fn recording(store: &Fresh) -> (StoreApprovals, haft_store::StoreLedger) {
 }
 
 #[tokio::test]
-async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
+async fn a_claimed_call_that_did_not_begin_is_free_again_and_begins_once() {
     for store in each().await {
         let (asker, first) = recording(&store);
         asker.create(request("ask_1")).await.expect("kept");

@@ -106,7 +106,7 @@ async fn a_completed_input_is_found_by_what_was_asked() {
         let input = json!({"last": 1});
         let mut asked = RecordedCall::new("undo", &input);
         assert!(recording.next(asked).await.is_err(), "other tools are not completed");
-        asked.is_completed = true;
+        asked.has_lookup_fields = true;
         assert_eq!(recording.next(asked).await.expect("found").content, "undone");
     }
 }

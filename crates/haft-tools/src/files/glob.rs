@@ -12,7 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::list::{shown, unreadable, workspace};
+use super::{
+    list::{shown, unreadable, workspace},
+    page::{self, PAGE_BYTES, range},
+};
 use crate::text::count;
 
 const DEFAULT_LIMIT: usize = 100;
@@ -36,6 +39,10 @@ pub struct GlobInput {
     #[schemars(range(min = 1, max = MAX_LIMIT), extend("x-aliases" = ["max_results", "maxResults", "head_limit"]))]
     #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
+    /// The first file to show, counted from 1; the answer to one page names the offset of the next.
+    #[serde(default = "page::first")]
+    #[schemars(range(min = 1))]
+    pub offset: usize,
     /// Also find files that .gitignore and .ignore files name.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
@@ -57,6 +64,9 @@ pub struct GlobMatches {
     pub total: usize,
     /// There are more matching files than shown.
     pub has_more: bool,
+    /// The offset to go on with; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
     /// False when the search stopped before its end.
     pub is_complete: bool,
     /// Number of directories that could not be read.
@@ -67,6 +77,8 @@ pub struct GlobMatches {
     path: String,
     #[serde(skip)]
     ignored: bool,
+    #[serde(skip)]
+    offset: usize,
 }
 
 impl Output for GlobMatches {
@@ -85,15 +97,28 @@ impl Output for GlobMatches {
 
 impl GlobMatches {
     fn of(found: &FoundFiles, query: &FindFiles) -> Self {
+        let mut bytes = 0;
+        let fits = |path: &String| {
+            // One is always shown, or no page would end.
+            let is_first = bytes == 0;
+            bytes += path.len() + 1;
+            is_first || bytes <= PAGE_BYTES
+        };
+        let paths: Vec<String> =
+            found.files.iter().map(|file| shown(&file.path)).take_while(fits).collect();
+        let passed = query.skip.saturating_add(paths.len());
+        let has_more = found.total > passed && !paths.is_empty();
         Self {
-            paths: found.files.iter().map(|file| shown(&file.path)).collect(),
             total: found.total,
-            has_more: found.total > found.files.len(),
+            has_more,
+            next_offset: has_more.then(|| passed.saturating_add(1)),
             is_complete: found.is_complete,
             unreadable: found.unreadable,
             pattern: query.pattern.clone(),
             path: shown(&query.path),
             ignored: query.ignored,
+            offset: query.skip.saturating_add(1),
+            paths,
         }
     }
 
@@ -103,8 +128,15 @@ impl GlobMatches {
         if !self.is_complete {
             return format!("partial: {all} found before the search was stopped");
         }
-        if self.has_more {
-            return format!("{} of {all}, newest first; narrow the pattern", self.paths.len());
+        if *total > 0 && self.paths.is_empty() {
+            return format!("offset={} is behind the last of {all}", self.offset);
+        }
+        if self.has_more || self.offset > 1 {
+            let shown = range("file", "files", self.offset, self.paths.len());
+            let next = self.next_offset.map(page::next);
+            let next =
+                next.map_or(String::new(), |next| format!("; {next}, or narrow the pattern"));
+            return format!("{shown} of {total}, newest first{next}");
         }
         if *total > 0 {
             return format!("{all}, newest first");
@@ -137,7 +169,7 @@ impl GlobInput {
             (path, pattern) = (PathBuf::from(above), rest);
         }
         let (pattern, limit, ignored) = (pattern.to_owned(), self.limit, self.ignored);
-        FindFiles { path, pattern, limit, ignored }
+        FindFiles { path, pattern, skip: self.offset.saturating_sub(1), limit, ignored }
     }
 }
 
@@ -184,14 +216,37 @@ mod tests {
 
     #[track_caller]
     fn check(found: &FoundFiles, expected: &str) {
-        let query = FindFiles { path: "a".into(), pattern: "*.x".into(), limit: 2, ignored: false };
+        check_from(0, found, expected);
+    }
+
+    #[track_caller]
+    fn check_from(skip: usize, found: &FoundFiles, expected: &str) {
+        let (path, pattern) = ("a".into(), "*.x".into());
+        let query = FindFiles { path, pattern, skip, limit: 2, ignored: false };
         assert_eq!(GlobMatches::of(found, &query).text(), expected);
+    }
+
+    #[test]
+    fn a_page_says_how_to_get_the_next_one() {
+        let next =
+            "b.x\nc.x\n[files 3-4 of 12, newest first; next: offset=5, or narrow the pattern]";
+        check_from(2, &found(&["b.x", "c.x"], 12), next);
+        check_from(11, &found(&["c.x"], 12), "c.x\n[file 12 of 12, newest first]");
+        check_from(12, &found(&[], 12), "[offset=13 is behind the last of 12 files]");
+        let long = "x".repeat(PAGE_BYTES - 10);
+        let paths = [&*long, "b.x", "123456789", "c.x"];
+        let listed = GlobMatches::of(
+            &found(&paths, 4),
+            &FindFiles { path: "a".into(), pattern: "*".into(), skip: 0, limit: 9, ignored: false },
+        );
+        assert_eq!((listed.paths.len(), listed.next_offset), (2, Some(3)), "cut where it is full");
     }
 
     #[test]
     fn paths_are_one_a_line_with_a_count_at_the_end() {
         check(&found(&["b.x", "a\n.x"], 2), "b.x\na\\n.x\n[2 files, newest first]");
-        let cut = "b.x\nc.x\n[2 of 12 files, newest first; narrow the pattern]";
+        let cut =
+            "b.x\nc.x\n[files 1-2 of 12, newest first; next: offset=3, or narrow the pattern]";
         check(&found(&["b.x", "c.x"], 12), cut);
         check(&found(&[], 0), "[no file matches `*.x` below `a`; ignored files were not searched]");
         let partial = FoundFiles { is_complete: false, unreadable: 1, ..found(&["b.x"], 1) };
@@ -206,6 +261,7 @@ mod tests {
             pattern: pattern.into(),
             path: path.into(),
             limit: 1,
+            offset: 1,
             ignored: false,
         };
         for (pattern, path, start) in [

@@ -12,7 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::list::{shown, unreadable, workspace};
+use super::{
+    list::{shown, unreadable, workspace},
+    page::{self, PAGE_BYTES, range},
+};
 use crate::text::count;
 
 const DEFAULT_RESULTS: usize = 100;
@@ -63,6 +66,10 @@ pub struct Grep {
     #[schemars(range(min = 1, max = MAX_RESULTS), extend("x-aliases" = ["limit", "head_limit", "maxResults", "max_count"]))]
     #[schemars(extend("x-short" = "m"))]
     pub max_results: usize,
+    /// The first matching line to show, counted from 1; the answer to one page names the offset of the next.
+    #[serde(default = "page::first")]
+    #[schemars(range(min = 1))]
+    pub offset: usize,
     /// Also search files that .gitignore and .ignore files name.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
@@ -84,7 +91,10 @@ pub struct GrepMatches {
     pub matches: usize,
     /// There are more matching lines than shown.
     pub has_more: bool,
-    /// False when the search was stopped before its end.
+    /// The offset to go on with; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+    /// False when the search was stopped before its end, or could not search some files.
     pub is_complete: bool,
     /// Number of files searched.
     pub searched: usize,
@@ -92,10 +102,15 @@ pub struct GrepMatches {
     pub binary: usize,
     /// Number of files and directories that could not be read.
     pub unreadable: usize,
+    /// Files that were not searched to their end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsearched: Vec<String>,
     #[serde(skip)]
     pattern: String,
     #[serde(skip)]
-    can_raise_limit: bool,
+    offset: usize,
+    #[serde(skip)]
+    is_multiline: bool,
 }
 
 /// The matching lines of one file.
@@ -165,30 +180,85 @@ impl FileLines {
 
 impl GrepMatches {
     fn of(searched: SearchResult, query: &SearchFiles) -> Self {
-        Self {
+        let mut found = Self {
             files: searched.files.into_iter().map(FileLines::of).collect(),
             matches: searched.matches,
             has_more: searched.has_more,
+            next_offset: None,
             is_complete: searched.is_complete,
             searched: searched.searched,
             binary: searched.binary,
             unreadable: searched.unreadable,
+            unsearched: searched.unsearched.iter().map(|path| shown(path)).collect(),
             pattern: query.pattern.clone(),
-            can_raise_limit: query.limit < MAX_RESULTS,
+            offset: query.skip.saturating_add(1),
+            is_multiline: query.is_multiline,
+        };
+        // Who asks for a longer page than usual gets it; what is not shown of it is kept.
+        if query.skip > 0 || query.limit <= DEFAULT_RESULTS {
+            found.keep_page(query.context as u64);
         }
+        if found.has_more && found.matches > 0 {
+            found.next_offset = Some(found.offset.saturating_add(found.matches));
+        }
+        found
+    }
+
+    /// Drops the matches behind those that fit into a page.
+    fn keep_page(&mut self, context: u64) {
+        let (mut bytes, mut matches, mut last) = (0, 0, 0);
+        let mut end = None;
+        'files: for (file, FileLines { path, lines }) in self.files.iter().enumerate() {
+            for (at, line) in lines.iter().enumerate() {
+                bytes += path.len() + line.text.len() + 24;
+                // One is always shown, or no page would end.
+                if bytes > PAGE_BYTES && matches > 0 {
+                    end = Some((file, at));
+                    break 'files;
+                }
+                if !line.is_context {
+                    matches += 1;
+                    last = line.line;
+                }
+            }
+        }
+        let Some((file, at)) = end else { return };
+        self.has_more |= matches < self.matches;
+        self.matches = matches;
+        self.files.truncate(file + 1);
+        if let Some(FileLines { lines, .. }) = self.files.last_mut() {
+            lines.truncate(at);
+            // What comes before the next match belongs to the next page.
+            let is_later = |line: &GrepLine| line.is_context && line.line > last + context;
+            let kept = lines.iter().rev().take_while(|line| is_later(line)).count();
+            lines.truncate(at - kept);
+        }
+        self.files.retain(|file| file.lines.iter().any(|line| !line.is_context));
     }
 
     fn footer(&self) -> String {
         let matches = count(self.matches, "match");
-        if self.has_more {
-            let raise = if self.can_raise_limit { ", or raise max_results" } else { "" };
-            return format!("stopped at {matches}; narrow the pattern, give include{raise}");
+        if !self.unsearched.is_empty() {
+            return self.unsearched_footer(&matches);
+        }
+        if let Some(next) = self.next_offset {
+            let shown = range("match", "matches", self.offset, self.matches);
+            let next = page::next(next);
+            return format!(
+                "{shown}, there are more; {next}, or narrow the pattern or give include"
+            );
         }
         let searched = count(self.searched, "file");
         if !self.is_complete {
             return format!(
                 "partial: {matches}, stopped before all files were searched ({searched} were)"
             );
+        }
+        if self.offset > 1 {
+            return match self.matches {
+                0 => format!("offset={} is behind the last match", self.offset),
+                shown => format!("{}, the last", range("match", "matches", self.offset, shown)),
+            };
         }
         if self.matches > 0 {
             return format!("{matches} in {}", count(self.files.len(), "file"));
@@ -198,6 +268,20 @@ impl GrepMatches {
             binary => format!(", {binary} of them binary"),
         };
         format!("no line matches; {searched} searched{binary}")
+    }
+}
+
+impl GrepMatches {
+    /// Names what was not searched, and why.
+    fn unsearched_footer(&self, matches: &str) -> String {
+        let named = self.unsearched.join(", ");
+        let advice = match self.is_multiline {
+            true => "a multiline search needs the whole file in memory; search without multiline",
+            false => "a line is too long for this pattern; search for a plain text with literal",
+        };
+        let next = self.next_offset.map(|next| format!("; {}", page::next(next)));
+        let next = next.unwrap_or_default();
+        format!("partial: {matches}, but not searched to the end: {named} ({advice}){next}")
     }
 }
 
@@ -218,6 +302,7 @@ pub async fn grep(input: Grep, files: ReadFiles, cancel: Cancel) -> Result<GrepM
         is_multiline: input.multiline,
         context: input.context,
         include: input.include.filter(|include| !include.trim().is_empty()),
+        skip: input.offset.saturating_sub(1),
         limit: input.max_results,
         ignored: input.ignored,
         line_chars: LINE_CHARS,
@@ -242,6 +327,7 @@ mod tests {
             is_multiline: false,
             context: 0,
             include: None,
+            skip: 0,
             limit,
             ignored: false,
             line_chars: LINE_CHARS,
@@ -299,10 +385,38 @@ mod tests {
             SearchResult { is_complete: false, ..one.clone() },
             "a:1: text 1\n\n[partial: 1 match, stopped before all files were searched (9 files were)]",
         );
-        let more = SearchResult { has_more: true, ..one };
+        let more = SearchResult { has_more: true, ..one.clone() };
         let text = GrepMatches::of(more.clone(), &query(2)).text();
-        let advice = "[stopped at 1 match; narrow the pattern, give include, or raise max_results]";
+        let advice =
+            "[match 1, there are more; next: offset=2, or narrow the pattern or give include]";
         assert!(text.ends_with(advice), "{text}");
-        assert!(!GrepMatches::of(more, &query(MAX_RESULTS)).text().contains("raise"));
+        let unsearched = vec!["big.json".into(), "b".into()];
+        let text =
+            GrepMatches::of(SearchResult { unsearched, is_complete: false, ..one }, &query(2))
+                .text();
+        let named = "[partial: 1 match, but not searched to the end: big.json, b (";
+        assert!(text.contains(named), "{text}");
+    }
+
+    #[test]
+    fn a_page_ends_where_it_is_full_and_says_how_to_go_on() {
+        let lines: Vec<(u64, bool)> = (1..=300).map(|number| (number, number % 3 == 2)).collect();
+        let mut found = searched(&[("a", &lines[..150]), ("b", &lines)]);
+        for line in found.files.iter_mut().flat_map(|file| &mut file.lines) {
+            line.text = "x".repeat(480);
+        }
+        let whole = found.matches;
+        let query = SearchFiles { skip: 10, context: 1, ..query(DEFAULT_RESULTS) };
+        let page = GrepMatches::of(found, &query);
+        assert!(page.text().len() <= PAGE_BYTES + 200, "{}", page.text().len());
+        assert!(page.has_more && page.matches < whole);
+        assert_eq!(page.next_offset, Some(11 + page.matches));
+        let shown = page.files.iter().flat_map(|file| &file.lines).filter(|line| !line.is_context);
+        assert_eq!(shown.count(), page.matches);
+        let last = page.files.last().and_then(|file| file.lines.last()).expect("a line");
+        assert_ne!(last.line % 3, 1, "the context before a match goes with it");
+        let end = SearchFiles { skip: 10, ..query.clone() };
+        let last = GrepMatches::of(searched(&[("a", &[(1, true)])]), &end).text();
+        assert!(last.ends_with("[match 11, the last]"), "{last}");
     }
 }

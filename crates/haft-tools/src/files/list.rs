@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::page::{self, PAGE_BYTES, range};
 use crate::text::count;
 
 const DEFAULT_DEPTH: usize = 3;
@@ -38,6 +39,10 @@ pub struct ListTree {
     #[schemars(range(min = 1, max = MAX_LIMIT), extend("x-aliases" = ["max_results", "maxResults", "max_entries"]))]
     #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
+    /// The first entry to show, counted from 1: pages of all entries in order, as paths. Left out: an overview.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub offset: Option<usize>,
     /// Also show files that .gitignore and .ignore files name.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
@@ -76,12 +81,17 @@ pub struct ListedTree {
     pub closed: Vec<String>,
     /// Entries were left out because of the limit.
     pub has_more: bool,
+    /// The offset to go on with; 1 when the entries shown are only an overview; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
     /// False when the walk stopped before its end.
     pub is_complete: bool,
     /// Number of directories that could not be read.
     pub unreadable: usize,
     #[serde(skip)]
     lines: String,
+    #[serde(skip)]
+    offset: Option<usize>,
 }
 
 impl Output for ListedTree {
@@ -100,16 +110,26 @@ impl Output for ListedTree {
 }
 
 impl ListedTree {
-    fn of(tree: TreeListing) -> Self {
+    fn of(tree: TreeListing, offset: Option<usize>) -> Self {
         let mut listed = Self {
             path: shown(&tree.path),
             entries: Vec::with_capacity(tree.entries.len()),
             has_more: tree.has_more,
+            next_offset: tree.next_skip.map(|skip| skip + 1),
             is_complete: tree.is_complete,
             unreadable: tree.unreadable,
+            offset,
             ..Self::default()
         };
         for entry in tree.entries {
+            // One is always shown, or no page would end.
+            let longest = entry.path.as_os_str().len() + 32;
+            let is_full = listed.lines.len() + longest > PAGE_BYTES && !listed.entries.is_empty();
+            if let Some(offset) = offset.filter(|_| is_full) {
+                listed.has_more = true;
+                listed.next_offset = Some(offset.saturating_add(listed.entries.len()));
+                break;
+            }
             listed.add(entry);
         }
         listed
@@ -118,8 +138,9 @@ impl ListedTree {
     fn add(&mut self, entry: TreeEntry) {
         let mut path = into_shown(entry.path);
         let (level, name) = match path.rsplit_once('/') {
-            Some((above, name)) => (above.matches('/').count() + 1, name),
-            None => (0, path.as_str()),
+            // A page may begin in the middle of a directory: then only whole paths tell where an entry is.
+            Some((above, name)) if self.offset.is_none() => (above.matches('/').count() + 1, name),
+            _ => (0, path.as_str()),
         };
         if !self.lines.is_empty() {
             self.lines.push('\n');
@@ -150,10 +171,19 @@ impl ListedTree {
         if !self.is_complete {
             notes.push("partial: stopped before everything was listed".to_owned());
         }
-        if self.has_more {
+        if let Some(offset) = self.offset {
+            notes.push(match shown {
+                0 => format!("offset={offset} is behind the last entry"),
+                _ => range("entry", "entries", offset, shown),
+            });
+            notes.extend(self.next_offset.map(page::next));
+        } else if self.has_more {
             let entries = count(shown, "entry");
-            let more = if shown < MAX_LIMIT { " or a larger limit" } else { "" };
-            notes.push(format!("{entries}, there are more: give a deeper path{more}"));
+            let next = match self.next_offset {
+                Some(1) => "next: offset=1 lists all of them in order".to_owned(),
+                offset => page::next(offset.unwrap_or(1)),
+            };
+            notes.push(format!("{entries}, there are more; {next}, or give a deeper path"));
         } else if shown == 0 && self.is_complete {
             notes.push(format!("{} is empty, or everything in it is ignored", self.path));
         }
@@ -213,10 +243,22 @@ pub async fn list(
     files: ReadFiles,
     cancel: Cancel,
 ) -> Result<ListedTree, ToolError> {
-    let ListTree { path, depth, limit, ignored } = input;
-    let query = WalkTree { path, depth, limit, ignored };
+    let ListTree { path, depth, limit, offset, ignored } = input;
+    let skip = offset.map(|offset| offset.saturating_sub(1));
+    let mut query = WalkTree { path, depth, skip, limit, ignored };
     // Not on another thread: the limit keeps it short, and the thread switch would double its time.
-    block_in_place(|| Ok(ListedTree::of(files.tree(&query, &|| cancel.is_cancelled())?)))
+    block_in_place(|| {
+        loop {
+            let listed = ListedTree::of(files.tree(&query, &|| cancel.is_cancelled())?, offset);
+            let bytes = listed.lines.len();
+            if bytes <= PAGE_BYTES || query.limit <= 1 {
+                return Ok(listed);
+            }
+            // An overview gives each directory its share of what fits, so it is made again.
+            let fitting = listed.entries.len() * PAGE_BYTES / bytes;
+            query.limit = (fitting * 9 / 10).clamp(1, query.limit - 1);
+        }
+    })
 }
 
 #[cfg(test)]
@@ -239,7 +281,7 @@ mod tests {
 
     #[track_caller]
     fn check(tree: &TreeListing, expected: &str) {
-        assert_eq!(ListedTree::of(tree.clone()).text(), expected);
+        assert_eq!(ListedTree::of(tree.clone(), None).text(), expected);
     }
 
     #[test]
@@ -255,11 +297,33 @@ mod tests {
     }
 
     #[test]
+    fn a_page_has_whole_paths_and_says_how_to_get_the_next_one() {
+        let two = tree(&[("a/b", FileKind::Directory, true), ("a/c.rs", FileKind::File, false)]);
+        let page = TreeListing { has_more: true, next_skip: Some(8), ..two.clone() };
+        let told = "a/b/…\na/c.rs\n[entries 7-8; next: offset=9]";
+        assert_eq!(ListedTree::of(page, Some(7)).text(), told);
+        assert_eq!(ListedTree::of(two, Some(7)).text(), "a/b/…\na/c.rs\n[entries 7-8]");
+        let end = "[offset=9 is behind the last entry]";
+        assert_eq!(ListedTree::of(tree(&[]), Some(9)).text(), end);
+        let long = "x".repeat(PAGE_BYTES / 2);
+        let names = [&*long, "b", &*long, "d"].map(|name| (name, FileKind::File, false));
+        let listed = ListedTree::of(tree(&names), Some(1));
+        assert_eq!(
+            (listed.entries.len(), listed.next_offset),
+            (2, Some(3)),
+            "cut where it is full"
+        );
+    }
+
+    #[test]
     fn the_notes_name_what_is_missing() {
         check(&tree(&[]), "[src is empty, or everything in it is ignored]");
         let one = tree(&[("a", FileKind::File, false)]);
-        let more = "a\n[1 entry, there are more: give a deeper path or a larger limit]";
-        check(&TreeListing { has_more: true, ..one.clone() }, more);
+        let cut = TreeListing { has_more: true, ..one.clone() };
+        let more = "a\n[1 entry, there are more; next: offset=2, or give a deeper path]";
+        check(&TreeListing { next_skip: Some(1), ..cut.clone() }, more);
+        let more = "a\n[1 entry, there are more; next: offset=1 lists all of them in order, or give a deeper path]";
+        check(&TreeListing { next_skip: Some(0), ..cut }, more);
         let partial = TreeListing { is_complete: false, unreadable: 2, ..one };
         let expected =
             "a\n[partial: stopped before everything was listed; 2 directories could not be read]";

@@ -197,7 +197,7 @@ pub async fn bash(
     };
     let before = scan(files.as_ref());
     let process = shell.start(launch)?;
-    let place = shell.place();
+    let place = shell.kind();
     let awaited = KillOnDrop::new(process.clone());
     let timeout = Duration::from_millis(input.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS));
     let return_after = match input.background {

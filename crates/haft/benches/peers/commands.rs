@@ -1,4 +1,4 @@
-//! What running commands costs, against running them by hand.
+//! Measures running commands through haft against running them directly.
 
 use std::{
     fs, io,
@@ -10,11 +10,11 @@ use haft_core::{CallRequest, Context, WriteFiles, files::Disk};
 use haft_exec::{ProcessSettings, Workspace};
 use serde_json::json;
 
-use super::{Aim, Bench, Desk, Failure, Goal, floors, megabytes, memory, ratio};
+use super::{Bench, BenchError, GateSetup, Goal, RowGoal, floors, megabytes, memory, ratio};
 
-/// Commands that run at once.
+/// Number of concurrent commands.
 const AT_ONCE: usize = 64;
-/// All of the machine, read-only, in namespaces of its own.
+/// The whole file system, read-only, in separate namespaces.
 const BUBBLEWRAP: &[&str] = &[
     "--ro-bind",
     "/",
@@ -27,16 +27,16 @@ const BUBBLEWRAP: &[&str] = &[
     "--die-with-parent",
     "/bin/true",
 ];
-/// A process and those below it.
-const FAMILY: usize = 50;
+/// Number of processes in a process tree.
+const PROCESS_TREE: usize = 50;
 
-/// A container made by hand; it goes with this.
-struct Other<'a> {
+/// A container started directly; removed on drop.
+struct PlainContainer<'a> {
     engine: &'a str,
     name: String,
 }
 
-impl<'a> Other<'a> {
+impl<'a> PlainContainer<'a> {
     fn start(engine: &'a str, image: &str) -> io::Result<Self> {
         let other = Self { engine, name: format!("haft-bench-{}", std::process::id()) };
         let words = ["run", "--detach", "--rm", "--pull", "never", "--network", "none", "--name"];
@@ -50,19 +50,19 @@ impl<'a> Other<'a> {
     }
 }
 
-impl Drop for Other<'_> {
+impl Drop for PlainContainer<'_> {
     fn drop(&mut self) {
         let _ = Command::new(self.engine).args(["rm", "--force", &self.name]).output();
     }
 }
 
 impl Bench {
-    /// In a small workspace: what a look at many files costs has a row of its own.
-    pub(super) fn running(&mut self) -> Result<(), Failure> {
+    /// In a small workspace: the cost of inspecting many files has its own row.
+    pub(super) fn running(&mut self) -> Result<(), BenchError> {
         let folder = self.corpus.folder.join("commands");
         fs::create_dir_all(&folder)?;
-        let desk = Desk { folder: folder.clone(), ..self.desk() };
-        let gate = desk.open()?;
+        let setup = GateSetup { folder: folder.clone(), ..self.setup() };
+        let gate = setup.open()?;
         self.quick(
             ratio("bash, true", "fork and exec of `bash -c true`", 1.3),
             &mut || gate.call("bash", &json!({"command": "true"})),
@@ -95,26 +95,27 @@ impl Bench {
                 Ok(())
             }),
         )?;
-        self.fencing(&desk)?;
-        self.containing(&desk)?;
-        self.talking(&desk)?;
-        self.ending(&desk)?;
+        self.sandboxes(&setup)?;
+        self.containers(&setup)?;
+        self.communication(&setup)?;
+        self.ending(&setup)?;
         self.surveying()
     }
 
-    /// Behind each fence that works here, against bubblewrap around nothing but `true`.
-    fn fencing(&mut self, desk: &Desk) -> Result<(), Failure> {
-        const ALONE: &str = "bubblewrap alone around `true`";
+    /// In each sandbox that works here, against plain bubblewrap sandbox `true`.
+    fn sandboxes(&mut self, setup: &GateSetup) -> Result<(), BenchError> {
+        const ALONE: &str = "bubblewrap alone sandbox `true`";
         let rows = [
             (ProcessSettings::Landlock, ratio("bash, true, behind Landlock", ALONE, 0.5)),
             (ProcessSettings::Bubblewrap, ratio("bash, true, in bubblewrap", ALONE, 1.3)),
         ];
-        for (around, aim) in rows {
-            if !aim.what.contains(&self.extent.only) || !around.works() {
+        for (sandbox, aim) in rows {
+            if !aim.what.contains(&self.extent.only) || !sandbox.works() {
                 continue;
             }
-            let gate = Desk { around, folder: desk.folder.clone(), ..self.desk() }.open()?;
-            let mut alone = || Ok(floors::program("bwrap", BUBBLEWRAP, &desk.folder)?);
+            let gate =
+                GateSetup { sandbox, folder: setup.folder.clone(), ..self.setup() }.open()?;
+            let mut alone = || Ok(floors::program("bwrap", BUBBLEWRAP, &setup.folder)?);
             self.quick(
                 aim,
                 &mut || gate.call("bash", &json!({"command": "true"})),
@@ -124,30 +125,30 @@ impl Bench {
         Ok(())
     }
 
-    /// In a container that is there already, against the engine's own way to run something in one. Left out without
-    /// `--container`.
-    fn containing(&mut self, desk: &Desk) -> Result<(), Failure> {
-        const AIM: Aim = ratio("bash, true, in a warm container", "`podman exec` of `true`", 1.5);
+    /// In a running container, against the engine's own `exec`. Skipped without `--container`.
+    fn containers(&mut self, setup: &GateSetup) -> Result<(), BenchError> {
+        const AIM: RowGoal =
+            ratio("bash, true, in a warm container", "`podman exec` of `true`", 1.5);
         let Some(container) = self.extent.container.clone() else { return Ok(()) };
         if !AIM.what.contains(&self.extent.only) {
             return Ok(());
         }
-        let around = ProcessSettings::Container(container.clone());
-        let gate = Desk { around, folder: desk.folder.clone(), ..self.desk() }.open()?;
+        let sandbox = ProcessSettings::Container(container.clone());
+        let gate = GateSetup { sandbox, folder: setup.folder.clone(), ..self.setup() }.open()?;
         let engine = container.engine.as_deref().unwrap_or("podman");
-        let other = Other::start(engine, &container.image)?;
+        let other = PlainContainer::start(engine, &container.image)?;
         self.slow(
             AIM,
             &mut || gate.call("bash", &json!({"command": "true"})),
             Some(&mut || {
-                Ok(floors::program(engine, &["exec", &other.name, "true"], &desk.folder)?)
+                Ok(floors::program(engine, &["exec", &other.name, "true"], &setup.folder)?)
             }),
         )
     }
 
-    fn talking(&mut self, desk: &Desk) -> Result<(), Failure> {
-        let gate = desk.open()?;
-        let file = desk.folder.join("by-hand");
+    fn communication(&mut self, setup: &GateSetup) -> Result<(), BenchError> {
+        let gate = setup.open()?;
+        let file = setup.folder.join("by-hand");
         let command = format!("yes | head -c 2G > {}", file.display());
         let talk = json!({"command": "yes | head -c 2G"});
         if "bash, 2 GB of output".contains(&self.extent.only) {
@@ -158,18 +159,19 @@ impl Bench {
         self.slow(
             ratio("bash, 2 GB of output", "the same into a file", 1.3),
             &mut || gate.call("bash", &talk),
-            Some(&mut || Ok(floors::program("bash", &["-c", &command], &desk.folder)?)),
+            Some(&mut || Ok(floors::program("bash", &["-c", &command], &setup.folder)?)),
         )?;
         let _ = fs::remove_file(&file);
         Ok(())
     }
 
-    fn ending(&mut self, desk: &Desk) -> Result<(), Failure> {
-        let gate = desk.open()?;
+    fn ending(&mut self, setup: &GateSetup) -> Result<(), BenchError> {
+        let gate = setup.open()?;
         let goal = Goal::Microseconds(300_000.0);
-        let aim = Aim { what: "bash, the end of 50 processes", against: "300 milliseconds", goal };
+        let aim =
+            RowGoal { what: "bash, the end of 50 processes", against: "300 milliseconds", goal };
         let command =
-            format!("for i in $(seq {FAMILY}); do setsid sleep 600 & done; echo up; wait");
+            format!("for i in $(seq {PROCESS_TREE}); do setsid sleep 600 & done; echo up; wait");
         let mut started = Vec::new();
         for _ in 0..=self.extent.rounds {
             let input = json!({"command": command, "background": true});
@@ -187,7 +189,7 @@ impl Bench {
         )
     }
 
-    fn surveying(&mut self) -> Result<(), Failure> {
+    fn surveying(&mut self) -> Result<(), BenchError> {
         let folder = self.corpus.folder.join("tree");
         let disk: Arc<dyn Disk> = Arc::new(Workspace::open(&folder)?);
         let files = WriteFiles::unchecked(disk);
@@ -197,7 +199,7 @@ impl Bench {
                 files
                     .scan(usize::MAX, &|| false)
                     .map(drop)
-                    .map_err(|error| Failure::Tool(Box::new(error)))
+                    .map_err(|error| BenchError::Tool(Box::new(error)))
             },
             Some(&mut || Ok(floors::stat_all(&folder)?)),
         )

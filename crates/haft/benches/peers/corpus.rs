@@ -1,5 +1,5 @@
-//! Something to measure on: a tree of source-like files, a large log, a long source file, a full directory. Always the
-//! same, whatever the machine.
+//! The data to measure on: a tree of source-like files, a large log, a long source file and a full
+//! directory. It is the same on every machine.
 
 use std::{
     fmt::Write as _,
@@ -8,16 +8,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// In one file of the tree, once.
+/// Occurs once, in one file of the tree.
 pub(super) const RARE: &str = "zq_unique_needle_7f3a9c";
-/// In about every seventieth line.
+/// Occurs in about every seventieth line.
 pub(super) const COMMON: &str = "config";
-/// In 200 files, once each.
+/// Occurs once each in 200 files.
 pub(super) const REGEX: &str = r"(acquire|release)_[a-z]+_lease_[0-9]{4}\(";
 const REGEX_HITS: usize = 200;
-/// Three files are called like this.
+/// Matches three files.
 pub(super) const FEW: &str = "*_needlefile.rs";
-/// Once in the long source file.
+/// Occurs once in the long source file.
 pub(super) const MARKER: &str = "let marker_value_unique = \"AAAA\";";
 const LONG_LINES: usize = 5_000;
 
@@ -29,7 +29,7 @@ const WORDS: &[&str] = &[
     "router", "schema", "scope", "server", "shard", "signal", "slice", "socket", "stage", "state",
     "store", "stream", "symbol", "table", "target", "thread", "token", "trace", "vector", "worker",
 ];
-/// Endings and their share of a hundred.
+/// File extensions and their percentages.
 const ENDINGS: &[(&str, u64)] = &[
     ("rs", 30),
     ("ts", 24),
@@ -42,7 +42,7 @@ const ENDINGS: &[(&str, u64)] = &[
 ];
 const LOG_BYTES: usize = 200_000_000;
 
-/// Where everything lies.
+/// The folders and files.
 pub(super) struct Corpus {
     pub(super) folder: PathBuf,
     pub(super) log_lines: u64,
@@ -51,7 +51,7 @@ pub(super) struct Corpus {
 impl Corpus {
     pub(super) fn make(folder: &Path, files: usize) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+        let mut dice = PseudoRandom(0x9e37_79b9_7f4a_7c15);
         make_tree(&folder.join("tree"), files, &mut dice)?;
         make_full_directory(&folder.join("dir1000"))?;
         make_long_file(&folder.join("long.rs"), &mut dice)?;
@@ -62,10 +62,10 @@ impl Corpus {
     }
 }
 
-/// Numbers that look random and are the same every time.
-struct Dice(u64);
+/// Deterministic pseudo-random numbers.
+struct PseudoRandom(u64);
 
-impl Dice {
+impl PseudoRandom {
     fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -78,7 +78,7 @@ impl Dice {
     }
 }
 
-fn make_tree(tree: &Path, files: usize, dice: &mut Dice) -> io::Result<()> {
+fn make_tree(tree: &Path, files: usize, dice: &mut PseudoRandom) -> io::Result<()> {
     let mut folders = vec![tree.to_owned()];
     while folders.len() < (files / 12).max(20) {
         let above = folders[dice.below(folders.len())].clone();
@@ -130,7 +130,7 @@ fn ending(roll: u64) -> &'static str {
     found.map_or("rs", |(ending, _)| ending)
 }
 
-fn source_line(text: &mut String, dice: &mut Dice) {
+fn source_line(text: &mut String, dice: &mut PseudoRandom) {
     let (a, b, c, d) = (dice.word(), dice.word(), dice.word(), dice.word());
     let number = dice.below(10_000);
     let a = if dice.below(70) == 0 { COMMON } else { a };
@@ -159,7 +159,7 @@ fn make_full_directory(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn make_long_file(path: &Path, dice: &mut Dice) -> io::Result<()> {
+fn make_long_file(path: &Path, dice: &mut PseudoRandom) -> io::Result<()> {
     let mut text = String::new();
     for line in 0..LONG_LINES {
         if line == LONG_LINES / 2 {
@@ -171,7 +171,7 @@ fn make_long_file(path: &Path, dice: &mut Dice) -> io::Result<()> {
     fs::write(path, text)
 }
 
-fn make_log(path: &Path, dice: &mut Dice) -> io::Result<u64> {
+fn make_log(path: &Path, dice: &mut PseudoRandom) -> io::Result<u64> {
     let mut log = BufWriter::with_capacity(1 << 20, fs::File::create(path)?);
     let (mut written, mut number) = (0, 0);
     while written < LOG_BYTES {

@@ -1,4 +1,5 @@
-//! What the same work costs by hand: the least that any tool needs for it, measured in the same run.
+//! The baselines: the same work done directly, which is the minimum that any tool needs, measured
+//! in the same run.
 
 use std::{
     fs,
@@ -23,7 +24,7 @@ pub(super) fn count_lines(path: &Path, line: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces a file as careful people do: a new one beside it, synced, renamed, the directory synced.
+/// Replaces a file safely: write a new file next to it, sync, rename, sync the directory.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("by-hand");
     let mut file = fs::File::create(&beside)?;
@@ -40,7 +41,7 @@ pub(super) fn edit(path: &Path, old: &str, new: &str) -> io::Result<()> {
     replace(path, format!("{before}{new}{after}").as_bytes())
 }
 
-/// Names and kinds of a directory's entries, sorted.
+/// Lists names and kinds of a directory's entries, sorted.
 pub(super) fn entries(path: &Path) -> io::Result<()> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(path)? {
@@ -52,7 +53,7 @@ pub(super) fn entries(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Every file below a folder, each asked for its size and times.
+/// Lists all files below a folder with sizes and times.
 pub(super) fn stat_all(folder: &Path) -> io::Result<()> {
     let mut ahead = vec![folder.to_owned()];
     let mut bytes = 0;
@@ -70,7 +71,7 @@ pub(super) fn stat_all(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs a program and reads all it prints.
+/// Runs a program and reads its output.
 pub(super) fn program(name: &str, arguments: &[&str], folder: &Path) -> io::Result<()> {
     let output = Command::new(name)
         .args(arguments)
@@ -82,7 +83,7 @@ pub(super) fn program(name: &str, arguments: &[&str], folder: &Path) -> io::Resu
     Ok(())
 }
 
-/// Whether a program is there.
+/// Returns true when a program is installed.
 pub(super) fn has(name: &str) -> bool {
     let mut probe = Command::new(name);
     probe.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,5 +1,6 @@
-//! The tools beside what people would use instead: each row runs a tool through the gate and, in turn with it, the least
-//! that the same work needs by hand, an echo, rg or fd. Only the ratio counts: the machine may be busy.
+//! Compares the tools with their alternatives: each row runs a tool through the gate and alternates
+//! it with the minimum that the same work needs, an echo, rg or fd. Only the ratio counts, because
+//! the machine may be busy.
 //!
 //!     cargo xtask bench [--only TEXT] [--files N] [--rounds N] [--container ENGINE,IMAGE]
 
@@ -41,48 +42,48 @@ use self::{
     pipe::Pipe,
 };
 
-/// How much to measure and how thoroughly.
-struct Extent {
-    /// Only rows whose words contain this.
+/// The amount of data and the number of rounds.
+struct BenchOptions {
+    /// Run only rows whose name contains this text.
     only: String,
-    /// Files of the tree that is searched.
+    /// Number of files in the searched tree.
     files: usize,
-    /// How often slow work is repeated; quick work is repeated twenty times as often.
+    /// Rounds of slow work. Quick work has twenty times as many.
     rounds: usize,
-    /// For the row of containers.
+    /// Engine and image for the container row.
     container: Option<Arc<ContainerSettings>>,
 }
 
-/// One figure.
+/// One measurement.
 struct Row {
-    /// What was measured.
+    /// Name of the measured work.
     what: &'static str,
-    /// The median of haft, in microseconds.
+    /// Median of haft, in microseconds.
     haft_us: f64,
-    /// What it is compared with.
+    /// Name of the alternative.
     against: &'static str,
-    /// Its median, in microseconds; absent when it could not be run.
+    /// Median of the alternative, in microseconds. Absent when it could not run.
     against_us: Option<f64>,
-    /// The first divided by the second.
+    /// haft's median divided by the alternative's.
     ratio: Option<f64>,
-    /// What it should not exceed.
+    /// The limit.
     goal: Goal,
     /// Whether it does not; absent when it could not be compared.
     is_reached: Option<bool>,
 }
 
-/// All figures.
-struct Table {
+/// All measurements.
+struct BenchResults {
     rows: Vec<Row>,
-    /// What was held in memory.
-    memory: Vec<Held>,
+    /// Memory measurements.
+    memory: Vec<MemoryRow>,
 }
 
-/// How much memory something took.
-struct Held {
+/// The memory that something used.
+struct MemoryRow {
     what: &'static str,
     bytes: u64,
-    /// What it should not exceed.
+    /// The limit.
     goal_bytes: u64,
     is_reached: bool,
 }
@@ -105,8 +106,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn options_of(words: &[String]) -> Result<Extent, ToolError> {
-    let mut extent = Extent { only: String::new(), files: 40_000, rounds: 9, container: None };
+fn options_of(words: &[String]) -> Result<BenchOptions, ToolError> {
+    let mut extent =
+        BenchOptions { only: String::new(), files: 40_000, rounds: 9, container: None };
     let mut words = words.iter().filter(|word| *word != "--bench");
     while let Some(name) = words.next() {
         let value = words.next().cloned().unwrap_or_default();
@@ -135,13 +137,14 @@ fn options_of(words: &[String]) -> Result<Extent, ToolError> {
     Ok(extent)
 }
 
-/// Measures everything below a folder that is made for it and removed again.
-fn measured(extent: Extent) -> Result<Table, ToolError> {
-    // As the server does. Nothing may be started by this thread then, so another one measures.
+/// Measures everything in a temporary folder.
+fn measured(extent: BenchOptions) -> Result<BenchResults, ToolError> {
+    // Configures the process like the server does. No process may then be spawned by this thread,
+    // so another one measures.
     Programs::adopt_orphans();
     let work = thread::spawn(move || {
         let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let folder = Folder::make(parent).map_err(|error| unusable(parent, &error))?;
+        let folder = TemporaryFolder::make(parent).map_err(|error| unusable(parent, &error))?;
         eprintln!("making files to work on");
         let corpus = Corpus::make(&folder.0, extent.files).map_err(|e| unusable(&folder.0, &e))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -150,10 +153,10 @@ fn measured(extent: Extent) -> Result<Table, ToolError> {
         let (rows, memory) = (Vec::new(), Vec::new());
         let mut bench = Bench { corpus, extent, registry, runtime, rows, memory };
         bench.measure_all().map_err(|error| match error {
-            Failure::Tool(error) => *error,
-            Failure::Io(error) => unusable(&folder.0, &error),
+            BenchError::Tool(error) => *error,
+            BenchError::Io(error) => unusable(&folder.0, &error),
         })?;
-        Ok(Table { rows: bench.rows, memory: bench.memory })
+        Ok(BenchResults { rows: bench.rows, memory: bench.memory })
     });
     work.join().expect("a bench that panics has said why")
 }
@@ -163,32 +166,32 @@ fn unusable(folder: &Path, error: &io::Error) -> ToolError {
         .hint("about 600 MB and 45,000 files are needed there")
 }
 
-/// A folder that goes when it is no longer needed.
-struct Folder(std::path::PathBuf);
+/// A folder that is removed on drop.
+struct TemporaryFolder(std::path::PathBuf);
 
-impl Folder {
+impl TemporaryFolder {
     fn make(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         let own = path.join(format!("bench-{}", std::process::id()));
         fs::create_dir(&own)?;
-        // A workspace of its own: rules of folders above have no say in it.
+        // A `.haft` folder makes it a workspace, so that rules of parent folders do not apply.
         fs::create_dir(own.join(".haft"))?;
         Ok(Self(own.canonicalize()?))
     }
 }
 
-impl Drop for Folder {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-enum Failure {
+enum BenchError {
     Tool(Box<ToolError>),
     Io(io::Error),
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for BenchError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -196,16 +199,16 @@ impl From<io::Error> for Failure {
 
 struct Bench {
     corpus: Corpus,
-    extent: Extent,
+    extent: BenchOptions,
     registry: Registry,
     runtime: &'static Runtime,
     rows: Vec<Row>,
-    memory: Vec<Held>,
+    memory: Vec<MemoryRow>,
 }
 
-/// What a row is about and what it should reach.
+/// The name and the goal of a row.
 #[derive(Clone, Copy)]
-struct Aim {
+struct RowGoal {
     what: &'static str,
     against: &'static str,
     goal: Goal,
@@ -213,31 +216,31 @@ struct Aim {
 
 #[derive(Clone, Copy)]
 enum Goal {
-    /// At most so many times of what it is compared with.
+    /// Maximum ratio to the alternative.
     Ratio(f64),
-    /// At most so many microseconds.
+    /// Maximum in microseconds.
     Microseconds(f64),
 }
 
-const fn ratio(what: &'static str, against: &'static str, goal: f64) -> Aim {
-    Aim { what, against, goal: Goal::Ratio(goal) }
+const fn ratio(what: &'static str, against: &'static str, goal: f64) -> RowGoal {
+    RowGoal { what, against, goal: Goal::Ratio(goal) }
 }
 
-type Work<'a> = &'a mut dyn FnMut() -> Result<(), Failure>;
+type Work<'a> = &'a mut dyn FnMut() -> Result<(), BenchError>;
 
-/// A tool beside the program that people would use instead.
+/// A tool and the program to compare it with.
 struct Rival {
-    aim: Aim,
+    aim: RowGoal,
     tool: &'static str,
     input: Value,
-    /// How many hits the answer must have.
+    /// Expected number of hits.
     hits: usize,
     program: &'static str,
     arguments: &'static [&'static str],
 }
 
 impl Bench {
-    fn measure_all(&mut self) -> Result<(), Failure> {
+    fn measure_all(&mut self) -> Result<(), BenchError> {
         let program = Path::new(env!("CARGO_BIN_EXE_haft"));
         self.starting(program)?;
         self.serving(program)?;
@@ -254,7 +257,7 @@ impl Bench {
         Ok(())
     }
 
-    fn starting(&mut self, program: &Path) -> Result<(), Failure> {
+    fn starting(&mut self, program: &Path) -> Result<(), BenchError> {
         let name = program.to_string_lossy().into_owned();
         let folder = self.corpus.folder.clone();
         for (what, arguments, goal) in [
@@ -270,16 +273,16 @@ impl Bench {
         Ok(())
     }
 
-    /// Over MCP, against a program that only sends back what it is sent.
-    fn serving(&mut self, program: &Path) -> Result<(), Failure> {
+    /// Over MCP, against a program that only echoes.
+    fn serving(&mut self, program: &Path) -> Result<(), BenchError> {
         let folder = self.corpus.folder.clone();
-        // How long they take to end is not asked here.
+        // The time to exit is not measured.
         let latest = RefCell::new(None);
         let introduced = |pipe: io::Result<Pipe>| {
             let mut pipe = pipe?;
             pipe.introduce()?;
             latest.replace(Some(pipe));
-            Ok::<(), Failure>(())
+            Ok::<(), BenchError>(())
         };
         self.measure(
             ratio("mcp, from start to the list of tools", "a program that echoes (cat)", 2.0),
@@ -290,7 +293,7 @@ impl Bench {
         )?;
         let (mut server, mut echo) = (Pipe::haft(program, &folder)?, Pipe::echo()?);
         server.introduce()?;
-        // Idle is what it is when nobody asks for anything, not in the moment after an answer.
+        // Measure idle memory some time after the last answer.
         thread::sleep(Duration::from_millis(100));
         self.hold("haft mcp, when it has told its tools", server.memory(), megabytes(8));
         let read = json!({"name": "read", "arguments": {"path": "small.txt"}});
@@ -312,46 +315,47 @@ impl Bench {
         Ok(())
     }
 
-    /// Through the gate and nothing else.
-    fn passing(&mut self) -> Result<(), Failure> {
-        let gate = self.desk().open()?;
+    /// Through the gate only.
+    fn passing(&mut self) -> Result<(), BenchError> {
+        let gate = self.setup().open()?;
         let goal = Goal::Microseconds(20.0);
-        let aim = Aim { what: "gate, a call that does nothing", against: "20 microseconds", goal };
+        let aim =
+            RowGoal { what: "gate, a call that does nothing", against: "20 microseconds", goal };
         self.quick(aim, &mut || gate.call("hello", &json!({"name": "Ada"})), None)
     }
 
     fn hold(&mut self, what: &'static str, bytes: u64, goal_bytes: u64) {
         if what.contains(&self.extent.only) {
             let is_reached = bytes <= goal_bytes;
-            self.memory.push(Held { what, bytes, goal_bytes, is_reached });
+            self.memory.push(MemoryRow { what, bytes, goal_bytes, is_reached });
         }
     }
 
-    fn reading(&mut self) -> Result<(), Failure> {
+    fn reading(&mut self) -> Result<(), BenchError> {
         let middle = self.corpus.log_lines / 2;
         let input = json!({"path": "big.log", "offset": middle, "limit": 200});
-        let desk = self.desk();
+        let setup = self.setup();
         let log = self.corpus.folder.join("big.log");
         let before = memory();
         self.slow(
             ratio("read, 200 lines amid 200 MB", "counting its lines up to there", 1.4),
-            // Each time without what an earlier call has learnt.
-            &mut || desk.open()?.call("read", &input),
+            // Each round without the caches of earlier calls.
+            &mut || setup.open()?.call("read", &input),
             Some(&mut || Ok(floors::count_lines(&log, middle)?)),
         )?;
         self.hold("reading amid 200 MB", memory().saturating_sub(before), megabytes(8));
-        let gate = desk.open()?;
+        let gate = setup.open()?;
         gate.call("read", &input)?;
         let goal = Goal::Microseconds(1_000.0);
-        let again = Aim { what: "read, the same lines again", against: "a millisecond", goal };
+        let again = RowGoal { what: "read, the same lines again", against: "a millisecond", goal };
         self.quick(again, &mut || gate.call("read", &input), None)
     }
 
-    fn writing(&mut self) -> Result<(), Failure> {
-        let gate = self.desk().open()?;
+    fn writing(&mut self) -> Result<(), BenchError> {
+        let gate = self.setup().open()?;
         let folder = self.corpus.folder.join("writing");
         fs::create_dir_all(&folder)?;
-        // Two contents in turn, since writing what is there already writes nothing.
+        // Alternate two contents, because writing the same content writes nothing.
         let contents = ["four kilobyte a\n", "four kilobyte b\n"].map(|line| line.repeat(256));
         let (mut ours, mut theirs) = (contents.iter().cycle(), contents.iter().cycle());
         let mut next = || ours.next().map_or("", String::as_str);
@@ -368,8 +372,8 @@ impl Bench {
         )
     }
 
-    fn editing(&mut self) -> Result<(), Failure> {
-        let gate = self.desk().open()?;
+    fn editing(&mut self) -> Result<(), BenchError> {
+        let gate = self.setup().open()?;
         let by_hand = self.corpus.folder.join("by-hand.rs");
         fs::copy(self.corpus.folder.join("long.rs"), &by_hand)?;
         let mut ours = [MARKER.to_owned(), MARKER.replace("AAAA", "BBBB")];
@@ -392,8 +396,8 @@ impl Bench {
         )
     }
 
-    fn listing(&mut self) -> Result<(), Failure> {
-        let gate = self.desk().open()?;
+    fn listing(&mut self) -> Result<(), BenchError> {
+        let gate = self.setup().open()?;
         let folder = self.corpus.folder.join("dir1000");
         let input = json!({"path": "dir1000", "limit": 2000, "depth": 1});
         gate.check_hits("list", &input, 1_000)?;
@@ -404,8 +408,8 @@ impl Bench {
         )
     }
 
-    fn beside(&mut self, rival: &Rival) -> Result<(), Failure> {
-        let gate = self.desk().open()?;
+    fn beside(&mut self, rival: &Rival) -> Result<(), BenchError> {
+        let gate = self.setup().open()?;
         let tree = self.corpus.folder.join("tree");
         let mut program = || Ok(floors::program(rival.program, rival.arguments, &tree)?);
         let is_there = floors::has(rival.program);
@@ -417,32 +421,42 @@ impl Bench {
         )
     }
 
-    fn desk(&self) -> Desk {
-        Desk {
+    fn setup(&self) -> GateSetup {
+        GateSetup {
             folder: self.corpus.folder.clone(),
             registry: self.registry.clone(),
             runtime: self.runtime,
-            around: ProcessSettings::Nothing,
+            sandbox: ProcessSettings::Nothing,
         }
     }
 
-    fn slow(&mut self, aim: Aim, ours: Work<'_>, theirs: Option<Work<'_>>) -> Result<(), Failure> {
+    fn slow(
+        &mut self,
+        aim: RowGoal,
+        ours: Work<'_>,
+        theirs: Option<Work<'_>>,
+    ) -> Result<(), BenchError> {
         self.measure(aim, self.extent.rounds, ours, theirs, &mut || ())
     }
 
-    fn quick(&mut self, aim: Aim, ours: Work<'_>, theirs: Option<Work<'_>>) -> Result<(), Failure> {
+    fn quick(
+        &mut self,
+        aim: RowGoal,
+        ours: Work<'_>,
+        theirs: Option<Work<'_>>,
+    ) -> Result<(), BenchError> {
         self.measure(aim, self.extent.rounds * 20, ours, theirs, &mut || ())
     }
 
-    /// In turns, so that a busy machine is busy for both. `tidy_up` is done after each, unmeasured.
+    /// Alternates both, so that a busy machine affects both. `tidy_up` runs after each, unmeasured.
     fn measure(
         &mut self,
-        Aim { what, against, goal }: Aim,
+        RowGoal { what, against, goal }: RowGoal,
         rounds: usize,
         ours: Work<'_>,
         mut theirs: Option<Work<'_>>,
         tidy_up: &mut dyn FnMut(),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BenchError> {
         if !what.contains(&self.extent.only) {
             return Ok(());
         }
@@ -452,12 +466,12 @@ impl Bench {
             let mut time = |work: Work<'_>, times: &mut Vec<Duration>| {
                 let begin = Instant::now();
                 work()?;
-                // The first round warms caches.
+                // The first round warms up caches.
                 if round > 0 {
                     times.push(begin.elapsed());
                 }
                 tidy_up();
-                Ok::<(), Failure>(())
+                Ok::<(), BenchError>(())
             };
             time(ours, &mut own)?;
             if let Some(theirs) = &mut theirs {
@@ -488,7 +502,7 @@ fn rivals() -> [Rival; 6] {
         arguments,
     };
     let few = ratio("glob, 3 hits", "rg --files -g", 1.0);
-    let fd = Aim { against: "fd -g", ..few };
+    let fd = RowGoal { against: "fd -g", ..few };
     let all = ratio("glob, a third of all files", "rg --files -g", 1.0);
     let rare = ratio("grep, a text, 1 hit", "rg -F", 0.95);
     let regex = ratio("grep, a regex, 200 hits", "rg", 0.95);
@@ -510,21 +524,21 @@ fn rivals() -> [Rival; 6] {
     ]
 }
 
-/// A place to make calls from: a workspace and a gate that lets everything through.
-struct Desk {
+/// A workspace and a gate that allows everything.
+struct GateSetup {
     folder: std::path::PathBuf,
     registry: Registry,
     runtime: &'static Runtime,
-    /// What commands run in.
-    around: ProcessSettings,
+    /// Sandbox for commands.
+    sandbox: ProcessSettings,
 }
 
-impl Desk {
-    /// With a workspace that knows nothing yet.
-    fn open(&self) -> Result<Calls, Failure> {
+impl GateSetup {
+    /// With a workspace without caches.
+    fn open(&self) -> Result<GateCalls, BenchError> {
         let workspace = Arc::new(Workspace::open(&self.folder)?);
-        let around = self.around.clone();
-        let programs = Programs::new(around, workspace.clone(), environment::all, &self.folder);
+        let sandbox = self.sandbox.clone();
+        let programs = Programs::new(sandbox, workspace.clone(), environment::all, &self.folder);
         let mut layer = Layer::new(LayerKind::Session, "haft bench");
         layer.mode = Some(Mode::All);
         let workspace_info = WorkspaceInfo {
@@ -541,34 +555,36 @@ impl Desk {
             .service(web::client())
             .policy(Policy::new([layer]))
             .build();
-        Ok(Calls { gate, runtime: self.runtime })
+        Ok(GateCalls { gate, runtime: self.runtime })
     }
 }
 
-struct Calls {
+struct GateCalls {
     gate: Gate,
     runtime: &'static Runtime,
 }
 
-impl Calls {
-    fn call(&self, tool: &str, input: &Value) -> Result<(), Failure> {
+impl GateCalls {
+    fn call(&self, tool: &str, input: &Value) -> Result<(), BenchError> {
         self.answer(tool, input).map(drop)
     }
 
-    fn answer(&self, tool: &str, input: &Value) -> Result<Outcome, Failure> {
+    fn answer(&self, tool: &str, input: &Value) -> Result<Outcome, BenchError> {
         let request = CallRequest::new(tool, input.clone(), Context::new("bench"));
         let mut outcome: Outcome = self.runtime.block_on(self.gate.call(request));
         match outcome.error.take() {
             None => Ok(outcome),
             Some(error) => {
                 let message = format!("`{tool}` failed: {}", error.message);
-                Err(Failure::Tool(Box::new(ToolError::new(error.kind, message).hint(error.hint))))
+                Err(BenchError::Tool(Box::new(
+                    ToolError::new(error.kind, message).hint(error.hint),
+                )))
             }
         }
     }
 
-    /// A figure is only worth something when the answer is right.
-    fn check_hits(&self, tool: &str, input: &Value, expected: usize) -> Result<(), Failure> {
+    /// Check the result, because a measurement of a wrong result is worthless.
+    fn check_hits(&self, tool: &str, input: &Value, expected: usize) -> Result<(), BenchError> {
         let outcome = self.answer(tool, input)?;
         let data = outcome.data.unwrap_or_default();
         let lists = ["files", "entries", "paths"].iter().find_map(|name| data[*name].as_array());
@@ -578,7 +594,7 @@ impl Calls {
             return Ok(());
         }
         let message = format!("`{tool}` found {found} of {expected} for {input}");
-        Err(Failure::Tool(Box::new(ToolError::internal(message))))
+        Err(BenchError::Tool(Box::new(ToolError::internal(message))))
     }
 }
 
@@ -587,7 +603,7 @@ fn median(mut times: Vec<Duration>) -> f64 {
     times.get(times.len() / 2).map_or(0.0, Duration::as_secs_f64) * 1e6
 }
 
-/// What a session does besides reading.
+/// Other calls of a session.
 fn heavy() -> [(&'static str, Value); 4] {
     [
         ("read", json!({"path": "big.log", "offset": 1_000_000, "limit": 200})),
@@ -597,7 +613,7 @@ fn heavy() -> [(&'static str, Value); 4] {
     ]
 }
 
-/// The memory that this process holds just now, in bytes.
+/// Returns the current memory of this process, in bytes.
 fn memory() -> u64 {
     memory_of("self")
 }
@@ -609,8 +625,8 @@ fn memory_of(process: &str) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-impl Table {
-    /// The table for people.
+impl BenchResults {
+    /// Formats the table for people.
     fn text(&self) -> String {
         let mut lines = vec![format!(
             "{:<38} {:>10}  {:<42} {:>10} {:>7} {:>6}",
@@ -636,7 +652,7 @@ impl Table {
             ));
         }
         lines.push(String::new());
-        for Held { what, bytes, goal_bytes, is_reached } in &self.memory {
+        for MemoryRow { what, bytes, goal_bytes, is_reached } in &self.memory {
             let verdict = if *is_reached { "" } else { "  above" };
             let (held, goal) = (*bytes as f64 / 1e6, *goal_bytes as f64 / 1e6);
             lines.push(format!("memory, {what:<42} {held:>6.1} MB {goal:>6.1} MB{verdict}"));

@@ -1,5 +1,5 @@
-//! A program at the other end of a pipe, spoken to line by line: `haft mcp`, and as the least that any such server needs,
-//! `cat`, which sends every line back as it came.
+//! Talks line by line to a program over a pipe: to `haft mcp`, and to `cat`, which echoes every
+//! line and so is the minimum for any such server.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// Calls that are on their way at once.
+/// Number of concurrent calls.
 pub(super) const IN_FLIGHT: usize = 64;
 
 pub(super) struct Pipe {
@@ -21,7 +21,7 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// The floor.
+    /// The baseline.
     pub(super) fn echo() -> io::Result<Self> {
         Self::start(&mut Command::new("cat"))
     }
@@ -42,7 +42,7 @@ impl Pipe {
         Ok(Self { child, input: Some(input), output, line: String::new(), last_id: 0 })
     }
 
-    /// From nothing to the list of tools.
+    /// From the start of the process to the list of tools.
     pub(super) fn introduce(&mut self) -> io::Result<()> {
         let client = json!({"name": "haft-bench", "version": "1"});
         self.ask(
@@ -50,17 +50,17 @@ impl Pipe {
             &json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}),
         )?;
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
-        // `cat` sends this one back too; a server does not.
+        // `cat` echoes this one too; a server does not answer it.
         self.ask("tools/list", &json!({}))
     }
 
-    /// One request and its answer.
+    /// Sends one request and reads its answer.
     pub(super) fn ask(&mut self, method: &str, params: &Value) -> io::Result<()> {
         let id = self.put(method, params)?;
         self.take(id)
     }
 
-    /// Many requests of the same kind, always so many on their way.
+    /// Sends many requests of the same kind and keeps `IN_FLIGHT` of them open.
     pub(super) fn ask_many(
         &mut self,
         count: usize,
@@ -92,7 +92,7 @@ impl Pipe {
         self.input.as_mut().map_or(Ok(()), |input| input.write_all(line.as_bytes()))
     }
 
-    /// Until the answer of this id has come.
+    /// Reads until the answer with this id.
     fn take(&mut self, id: u64) -> io::Result<()> {
         let sign = format!("\"id\":{id},");
         loop {
@@ -114,7 +114,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// The memory that the program holds, in bytes.
+    /// Returns the memory of the program, in bytes.
     pub(super) fn memory(&self) -> u64 {
         super::memory_of(&self.child.id().to_string())
     }
@@ -122,7 +122,7 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // Both end when nobody speaks to them any more.
+        // Both exit when their input is closed.
         self.input = None;
         let _ = self.child.wait();
     }

@@ -1,4 +1,5 @@
-//! A page of five megabytes from a server on this machine, through the client and the gate, as markdown.
+//! Fetches a page of five megabytes from a local server as markdown, through the client and the
+//! gate.
 
 use std::{
     fs,
@@ -12,27 +13,27 @@ use haft_core::network::NetworkClient;
 use haft_exec::{Network, NetworkSettings};
 use serde_json::json;
 
-use super::{Aim, Bench, Failure, Goal, megabytes, memory};
+use super::{Bench, BenchError, Goal, RowGoal, megabytes, memory};
 
 const SIZE: usize = 5 << 20;
 
 impl Bench {
-    pub(super) fn fetching(&mut self) -> Result<(), Failure> {
+    pub(super) fn fetching(&mut self) -> Result<(), BenchError> {
         let address = serve(page().into())?;
-        let gate = self.desk().open()?;
+        let gate = self.setup().open()?;
         let input = json!({"url": format!("http://{address}/")});
         let before = memory();
-        // The mark of the most memory goes back to what is held now.
+        // Reset the peak memory to the current value.
         let _ = fs::write("/proc/self/clear_refs", "5");
         gate.call("web_fetch", &input)?;
         self.hold("web_fetch, a page of 5 MB", most_memory().saturating_sub(before), megabytes(60));
         let goal = Goal::Microseconds(150_000.0);
-        let aim = Aim { what: "web_fetch, a page of 5 MB", against: "150 milliseconds", goal };
+        let aim = RowGoal { what: "web_fetch, a page of 5 MB", against: "150 milliseconds", goal };
         self.slow(aim, &mut || gate.call("web_fetch", &input), None)
     }
 }
 
-/// What talks to other machines, here only to this one.
+/// The network client, which may only connect to this machine.
 pub(super) fn client() -> Arc<dyn NetworkClient> {
     let mut settings = NetworkSettings::default();
     settings.allow = "127.0.0.1".parse().into_iter().collect();
@@ -40,7 +41,7 @@ pub(super) fn client() -> Arc<dyn NetworkClient> {
     Arc::new(Network::new(settings))
 }
 
-/// Made of what pages are made of.
+/// Builds a typical page.
 fn page() -> String {
     let paragraph = "<p>The quick brown fox jumps over <a href=\"../x/1\">the lazy dog</a>, <em>again</em> and \
         <code>again</code>, while the network client looks at every address that it connects to.</p>\n";

@@ -1,4 +1,4 @@
-//! Calls that end by themselves, and calls that do not.
+//! Tests of calls that end, and of calls that must be abandoned.
 
 use std::{sync::mpsc, time::Duration};
 
@@ -14,24 +14,24 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::*;
 use crate::{environment::Colours, terminal::Terminal};
 
-/// What the tool under test does when it is called.
+/// Behaviour of the tool under test.
 #[derive(Clone, Copy)]
-enum Habit {
+enum Behaviour {
     Answers,
-    /// Never ends, but gives way.
+    /// Never ends, but can be cancelled.
     Waits,
-    /// Holds its thread until the test is over.
+    /// Blocks its thread until the test ends.
     Blocks,
 }
 
-struct Subject {
+struct TestTool {
     spec: ToolSpec,
-    habit: Habit,
+    behaviour: Behaviour,
     started: mpsc::Sender<()>,
     released: Mutex<mpsc::Receiver<()>>,
 }
 
-impl Tool for Subject {
+impl Tool for TestTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -43,10 +43,10 @@ impl Tool for Subject {
     fn call(&self, _call: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
         Box::pin(async {
             let _ = self.started.send(());
-            match self.habit {
-                Habit::Answers => {}
-                Habit::Waits => std::future::pending().await,
-                Habit::Blocks => {
+            match self.behaviour {
+                Behaviour::Answers => {}
+                Behaviour::Waits => std::future::pending().await,
+                Behaviour::Blocks => {
                     let _ = self.released.lock().recv();
                 }
             }
@@ -55,49 +55,49 @@ impl Tool for Subject {
     }
 }
 
-/// For calls that must not be left behind, however busy the machine is.
+/// Grace period of calls that must not be abandoned, however busy the machine is.
 const ENDLESS: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(20);
 
-/// A call on a thread of its own, which it may block.
-struct Running {
+/// A call on its own thread, which it may block.
+struct RunningCall {
     interrupt: UnboundedSender<()>,
     started: mpsc::Receiver<()>,
     end: mpsc::Receiver<Result<Outcome, Abandoned>>,
-    /// Dropped at the end of the test, which lets a blocked tool go.
+    /// Dropped at the end of the test, which releases a blocked tool.
     _release: mpsc::Sender<()>,
 }
 
-fn call(habit: Habit, deadline: Option<Duration>, patience: Duration) -> Running {
+fn call(behaviour: Behaviour, deadline: Option<Duration>, grace: Duration) -> RunningCall {
     let (starting, started) = mpsc::channel();
     let (release, released) = mpsc::channel();
     let (ending, end) = mpsc::channel();
     let schema = Schema::from_value(json!({"type": "object"})).expect("a schema");
-    let spec = ToolSpec::declared("test", "subject", "Is tested.", schema);
+    let spec = ToolSpec::declared("test", "test_tool", "Is tested.", schema);
     let registry = Registry::default();
-    let subject = Subject { spec, habit, started: starting, released: Mutex::new(released) };
-    registry.register(subject).expect("a new name");
+    let test_tool = TestTool { spec, behaviour, started: starting, released: Mutex::new(released) };
+    registry.register(test_tool).expect("a new name");
     let gate = Gate::builder(registry).build();
     let mut context = Context::new("test");
     context.deadline = deadline;
-    let request = CallRequest::new("subject", json!({}), context);
+    let request = CallRequest::new("test_tool", json!({}), context);
     let terminal = Arc::new(Terminal::new(Colours::Unwanted, None));
-    let attendant = Attendant::deaf(terminal, Watching::Yes, patience);
-    let (attendant, interrupt) = attendant.expect("a runtime");
+    let monitor = CallMonitor::without_signals(terminal, StatusLine::Shown, grace);
+    let (monitor, interrupt) = monitor.expect("a runtime");
     thread::spawn(move || {
         let abandoned = ending.clone();
         let runtime = runtime().expect("a runtime");
         let abandon = move |end| abandoned.send(Err(end)).expect("the test waits");
-        let outcome = make(runtime, &gate, request, attendant, abandon).expect("a thread");
+        let outcome = make(runtime, &gate, request, monitor, abandon).expect("a thread");
         ending.send(Ok(outcome)).expect("the test waits");
     });
-    Running { interrupt, started, end, _release: release }
+    RunningCall { interrupt, started, end, _release: release }
 }
 
-impl Running {
+impl RunningCall {
     fn interrupt(&self) {
         self.started.recv().expect("it starts");
-        self.interrupt.send(()).expect("it is attended");
+        self.interrupt.send(()).expect("it is monitored");
     }
 
     #[track_caller]
@@ -109,7 +109,7 @@ impl Running {
     fn stuck(&self) -> ToolError {
         match self.end.recv().expect("an end") {
             Err(Abandoned::Stuck(error)) => error,
-            Err(Abandoned::AtOnce) => panic!("nobody said so twice"),
+            Err(Abandoned::AtOnce) => panic!("there was only one signal"),
             Ok(outcome) => panic!("it ended: {outcome:?}"),
         }
     }
@@ -117,40 +117,41 @@ impl Running {
 
 #[test]
 fn a_call_that_ends_is_not_disturbed() {
-    assert_eq!(call(Habit::Answers, None, ENDLESS).outcome().content, "done");
+    assert_eq!(call(Behaviour::Answers, None, ENDLESS).outcome().content, "done");
 }
 
 #[test]
-fn the_first_signal_calls_off() {
-    let running = call(Habit::Waits, None, ENDLESS);
+fn the_first_signal_cancels() {
+    let running = call(Behaviour::Waits, None, ENDLESS);
     running.interrupt();
-    let error = running.outcome().error.expect("called off");
+    let error = running.outcome().error.expect("cancelled");
     assert_eq!((error.kind, error.kind.exit_code()), (ErrorKind::Cancelled, 130));
 }
 
 #[test]
-fn the_first_signal_calls_off_even_what_blocks() {
-    let running = call(Habit::Blocks, None, SHORT);
+fn the_first_signal_cancels_even_a_blocking_tool() {
+    let running = call(Behaviour::Blocks, None, SHORT);
     running.interrupt();
     assert_eq!(running.stuck().kind(), ErrorKind::Cancelled);
 }
 
 #[test]
 fn the_second_signal_does_not_wait() {
-    let running = call(Habit::Blocks, None, ENDLESS);
+    let running = call(Behaviour::Blocks, None, ENDLESS);
     running.interrupt();
-    running.interrupt.send(()).expect("it is attended");
+    running.interrupt.send(()).expect("it is monitored");
     assert!(matches!(running.end.recv(), Ok(Err(Abandoned::AtOnce))));
 }
 
 #[test]
 fn a_deadline_holds_whatever_the_tool_does() {
     let deadline = Some(SHORT);
-    let error = call(Habit::Waits, deadline, ENDLESS).outcome().error.expect("overdue");
+    let error =
+        call(Behaviour::Waits, deadline, ENDLESS).outcome().error.expect("past its deadline");
     assert_eq!(error.kind, ErrorKind::Timeout);
-    let error = call(Habit::Blocks, deadline, SHORT).stuck();
+    let error = call(Behaviour::Blocks, deadline, SHORT).stuck();
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    assert!(error.message().contains("`subject` is overdue"), "{error}");
+    assert!(error.message().contains("`test_tool` is past its deadline"), "{error}");
 }
 
 #[test]
@@ -167,12 +168,12 @@ fn the_calls_that_a_tool_makes_do_not_shorten_its_time() {
         let (_, released) = mpsc::channel();
         let released = Mutex::new(released);
         let spec = spec(name, deadline);
-        let subject = Subject { spec, habit: Habit::Answers, started, released };
-        registry.register(subject).expect("a new name");
+        let test_tool = TestTool { spec, behaviour: Behaviour::Answers, started, released };
+        registry.register(test_tool).expect("a new name");
     }
     let gate = Gate::builder(registry).build();
     let request = CallRequest::new("outer", json!({}), Context::new("test"));
-    let mut orders = Orders::of(&gate, &request, Arc::default());
+    let mut call = MonitoredCall::of(&gate, &request, Arc::default());
     let started = |tool: &str| CallEvent {
         call: tool.to_owned(),
         session: "test".to_owned(),
@@ -180,7 +181,7 @@ fn the_calls_that_a_tool_makes_do_not_shorten_its_time() {
     };
     let runtime = runtime().expect("a runtime");
     let deadlines = runtime.block_on(async {
-        [orders.started(&started("outer")).await, orders.started(&started("inner")).await]
+        [call.started(&started("outer")).await, call.started(&started("inner")).await]
     });
     assert_eq!(deadlines, [Some(ENDLESS), None]);
 }

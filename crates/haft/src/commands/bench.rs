@@ -1,4 +1,5 @@
-//! `haft bench`: a short look at how fast haft is on this machine. The long one, beside other programs, is `cargo xtask bench`.
+//! `haft bench`: a quick benchmark on this machine. `cargo xtask bench` is the thorough one and
+//! compares other programs.
 
 use std::{
     fs, io,
@@ -24,9 +25,9 @@ use crate::{
 const ROUNDS: usize = 30;
 const FILES: usize = 2_000;
 
-/// One figure.
+/// One measurement.
 #[derive(Serialize)]
-struct Row {
+struct Measurement {
     what: &'static str,
     /// The median.
     microseconds: f64,
@@ -38,7 +39,7 @@ pub(super) fn command() -> Command {
             .long("dir")
             .value_name("DIR")
             .value_parser(value_parser!(PathBuf))
-            .help("Where to make the files to work on [default: .haft of the workspace]"),
+            .help("Folder for the temporary workspace [default: .haft in the workspace]"),
     )
 }
 
@@ -49,29 +50,31 @@ impl Cli<'_> {
         let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let folder = matches.get_one::<PathBuf>("dir").cloned();
         let folder = folder.unwrap_or_else(|| settings.workspace.join(".haft"));
-        let place = Place::make(&folder).map_err(|error| unusable(&folder, &error))?;
-        globals.choices.workspace = Some(place.0.clone());
+        let workspace =
+            TemporaryWorkspace::make(&folder).map_err(|error| unusable(&folder, &error))?;
+        globals.choices.workspace = Some(workspace.0.clone());
         globals.choices.approve = Some(Mode::Contained);
         let mut settings = Settings::load(&globals.choices, &self.environment.host)?;
         settings.directory.clone_from(&settings.workspace);
         let gate = self.host(settings)?.gate().build();
-        let mut rows = vec![self.start()?];
+        let mut rows = vec![self.measure_start()?];
         for (what, tool, input) in calls() {
             self.terminal.draw_status(what);
-            rows.push(self.row(&gate, what, tool, input)?);
+            rows.push(self.measure_call(&gate, what, tool, input)?);
         }
         self.terminal.end_status();
         match globals.format {
             Format::Json => report::json(self.terminal, &rows)?,
             Format::Text => {
-                let line = |row: &Row| format!("{:<44} {:>10}", row.what, time(row.microseconds));
+                let line =
+                    |row: &Measurement| format!("{:<44} {:>10}", row.what, time(row.microseconds));
                 self.terminal.print(&rows.iter().map(line).collect::<Vec<_>>().join("\n"))?;
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn start(&self) -> Result<Row, ToolError> {
+    fn measure_start(&self) -> Result<Measurement, ToolError> {
         let program = environment::program().unwrap_or_else(|| "haft".into());
         let times = (0..ROUNDS).map(|_| {
             let begin = Instant::now();
@@ -81,16 +84,16 @@ impl Cli<'_> {
         });
         let times: io::Result<Vec<Duration>> = times.collect();
         let times = times.map_err(|error| unusable(&program, &error))?;
-        Ok(Row { what: "start: haft --version", microseconds: median(times) })
+        Ok(Measurement { what: "start: haft --version", microseconds: median(times) })
     }
 
-    fn row(
+    fn measure_call(
         &self,
         gate: &Gate,
         what: &'static str,
         tool: &str,
         input: fn(usize) -> Value,
-    ) -> Result<Row, ToolError> {
+    ) -> Result<Measurement, ToolError> {
         let mut times = Vec::with_capacity(ROUNDS);
         for round in 0..=ROUNDS {
             let request = CallRequest::new(tool, input(round), Context::new("bench"));
@@ -101,12 +104,12 @@ impl Cli<'_> {
                 let message = format!("`{tool}` failed: {}", error.message);
                 return Err(ToolError::new(error.kind, message).hint(error.hint));
             }
-            // The first round warms caches.
+            // The first round warms up caches.
             if round > 0 {
                 times.push(took);
             }
         }
-        Ok(Row { what, microseconds: median(times) })
+        Ok(Measurement { what, microseconds: median(times) })
     }
 }
 
@@ -126,26 +129,27 @@ fn calls() -> [MeasuredCall; 5] {
     ]
 }
 
-/// A small workspace that goes when it is no longer needed.
-struct Place(PathBuf);
+/// A small workspace that is deleted on drop.
+struct TemporaryWorkspace(PathBuf);
 
-impl Place {
+impl TemporaryWorkspace {
     fn make(parent: &Path) -> io::Result<Self> {
-        let place = Self(parent.join(format!("bench-{}", std::process::id())));
-        // Its own: rules of folders above have no say in it.
-        fs::create_dir_all(place.0.join(".haft"))?;
+        let workspace = Self(parent.join(format!("bench-{}", std::process::id())));
+        // A `.haft` folder makes it a workspace, so that config files of parent folders do not
+        // apply.
+        fs::create_dir_all(workspace.0.join(".haft"))?;
         let text = "a line of text in a file of two kilobytes\n".repeat(50);
         for number in 0..FILES {
-            let folder = place.0.join((number / 100).to_string());
+            let folder = workspace.0.join((number / 100).to_string());
             fs::create_dir_all(&folder)?;
             let needle = if number % 500 == 0 { "needle\n" } else { "" };
             fs::write(folder.join(format!("{}.txt", number % 100)), format!("{text}{needle}"))?;
         }
-        Ok(place)
+        Ok(workspace)
     }
 }
 
-impl Drop for Place {
+impl Drop for TemporaryWorkspace {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -153,7 +157,7 @@ impl Drop for Place {
 
 fn unusable(path: &Path, error: &io::Error) -> ToolError {
     ToolError::unavailable(format!("`{}`: {error}", path.display()))
-        .hint("choose a folder that can be written with --dir")
+        .hint("choose a writable folder with --dir")
 }
 
 fn median(mut times: Vec<Duration>) -> f64 {

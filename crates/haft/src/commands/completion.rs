@@ -10,7 +10,8 @@ use clap_complete::{
     env::Shells,
 };
 use haft::host::{
-    Choices, config::Settings, environment::Environment as HostEnvironment, inbox, place, state,
+    Choices, config::Settings, environment::Environment as HostEnvironment, inbox, state_folder,
+    store_location,
 };
 use haft_core::{ChangeQuery, Journal, SavedRules, SessionQuery, Sessions, ToolError, ToolSpec};
 use haft_store::{StoreJournal, StoreOutputs, StoreRules, StoreSessions};
@@ -20,7 +21,7 @@ use super::{COMMANDS, Cli, Ended, OwnCommand, overview::summary, own_command, ro
 use crate::{
     globals::{self, command_word},
     prompt,
-    reference::anywhere,
+    reference::placeholders,
     safe_text::shown_in_line,
     terminal::write_out,
     tool_command::ToolCommand,
@@ -34,21 +35,21 @@ const NAMES: &[&str] = &["bash", "elvish", "fish", "powershell", "zsh"];
 
 /// Arguments of haft's own commands with values that a table of clap does not know: the command, the argument's id and the
 /// source of its values.
-const VALUES: &[(&str, &str, Source)] = &[
-    ("approvals approve", "id", Source::Approvals),
-    ("approvals deny", "id", Source::Approvals),
-    ("approvals show", "id", Source::Approvals),
-    ("call", "name", Source::Tools),
-    ("help", "command", Source::Commands),
-    ("policy revoke", "id", Source::Rules),
-    ("policy why", "tool", Source::Tools),
-    ("replay", "session", Source::Sessions),
-    ("secret remove", "name", Source::Secrets),
-    ("tools", "name", Source::Tools),
+const VALUES: &[(&str, &str, ValueSource)] = &[
+    ("approvals approve", "id", ValueSource::Approvals),
+    ("approvals deny", "id", ValueSource::Approvals),
+    ("approvals show", "id", ValueSource::Approvals),
+    ("call", "name", ValueSource::Tools),
+    ("help", "command", ValueSource::Commands),
+    ("policy revoke", "id", ValueSource::Rules),
+    ("policy why", "tool", ValueSource::Tools),
+    ("replay", "session", ValueSource::Sessions),
+    ("secret remove", "name", ValueSource::Secrets),
+    ("tools", "name", ValueSource::Tools),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum ValueSource {
     Approvals,
     Changes,
     Commands,
@@ -122,7 +123,7 @@ impl Cli<'_> {
             Some(name) if name == own.name => values.added_to((own.command)(), own.name),
             _ => name_only(own),
         });
-        let specs = self.specs(&anywhere());
+        let specs = self.specs(&placeholders());
         let tools = specs.iter().map(|spec| {
             let is_named = named.is_some_and(|name| name == spec.name || name == kebab(&spec.name));
             let command = if is_named {
@@ -131,10 +132,11 @@ impl Cli<'_> {
             } else {
                 Command::new(spec.name.to_string()).about(summary(&spec.description))
             };
-            command.alias(kebab(&spec.name))
+            let alias = kebab(&spec.name);
+            if alias == spec.name { command } else { command.alias(alias) }
         });
         let options = options.into_iter().map(|option| match option.get_id().as_str() {
-            "profile" => values.with(option, Source::Profiles),
+            "profile" => values.with(option, ValueSource::Profiles),
             _ => option,
         });
         root(options.collect()).subcommands(own).subcommands(tools)
@@ -157,7 +159,7 @@ struct Values {
 
 impl Values {
     fn new(cli: &Cli<'_>, typed: &[OsString]) -> Self {
-        let tools = cli.specs(&anywhere());
+        let tools = cli.specs(&placeholders());
         let tools = tools.iter().map(|spec| (spec.name.to_string(), summary(&spec.description)));
         Self {
             environment: Arc::new(cli.environment.host.clone()),
@@ -171,7 +173,8 @@ impl Values {
         let names: Vec<String> =
             command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
         let command = command.mut_args(|arg| {
-            let is_it = |(at, id, _): &&(&str, &str, Source)| *at == path && arg.get_id() == id;
+            let is_it =
+                |(at, id, _): &&(&str, &str, ValueSource)| *at == path && arg.get_id() == id;
             match VALUES.iter().find(is_it) {
                 Some((_, _, source)) => self.with(arg, *source),
                 None => arg,
@@ -192,23 +195,23 @@ impl Values {
                 return arg.add(ArgValueCompleter::new(PathCompleter::any()));
             }
             match spec.input.refers_to(&field) {
-                Some("change") => self.with(arg, Source::Changes),
-                Some("output") => self.with(arg, Source::Outputs),
-                Some("session") => self.with(arg, Source::Sessions),
+                Some("change") => self.with(arg, ValueSource::Changes),
+                Some("output") => self.with(arg, ValueSource::Outputs),
+                Some("session") => self.with(arg, ValueSource::Sessions),
                 _ => arg,
             }
         })
     }
 
-    fn with(&self, arg: Arg, source: Source) -> Arg {
+    fn with(&self, arg: Arg, source: ValueSource) -> Arg {
         let values = self.clone();
         arg.add(ArgValueCandidates::new(move || values.of(source)))
     }
 
-    fn of(&self, source: Source) -> Vec<CompletionCandidate> {
+    fn of(&self, source: ValueSource) -> Vec<CompletionCandidate> {
         let found = match source {
-            Source::Tools => Ok(self.tools.to_vec()),
-            Source::Commands => Ok(self.commands()),
+            ValueSource::Tools => Ok(self.tools.to_vec()),
+            ValueSource::Commands => Ok(self.commands()),
             source => self.runtime.block_on(self.stored(source)),
         };
         let candidate = |(value, help): (String, String)| {
@@ -225,11 +228,11 @@ impl Values {
         own.chain(self.tools.iter().cloned()).collect()
     }
 
-    async fn stored(&self, source: Source) -> Result<Vec<(String, String)>, ToolError> {
+    async fn stored(&self, source: ValueSource) -> Result<Vec<(String, String)>, ToolError> {
         let settings = Settings::load(&self.choices, &self.environment)?;
-        let (place, workspace) = (place(&settings), &settings.workspace);
+        let (place, workspace) = (store_location(&settings), &settings.workspace);
         Ok(match source {
-            Source::Approvals => {
+            ValueSource::Approvals => {
                 let Some(inbox) = inbox(&self.environment, &settings) else {
                     return Ok(Vec::new());
                 };
@@ -241,7 +244,7 @@ impl Values {
                 });
                 named.collect()
             }
-            Source::Changes => {
+            ValueSource::Changes => {
                 let Some(keep) = settings.journal else { return Ok(Vec::new()) };
                 let query = ChangeQuery { limit: MAX_CANDIDATES, ..ChangeQuery::default() };
                 let changes = StoreJournal::new(place, keep).find(workspace, &query).await?;
@@ -252,23 +255,23 @@ impl Values {
                 });
                 named.collect()
             }
-            Source::Outputs => {
+            ValueSource::Outputs => {
                 let outputs =
                     StoreOutputs::new(place, workspace, settings.outputs.retention.clone());
                 let named = outputs.newest(MAX_CANDIDATES).await?.into_iter();
                 named.map(|(id, made_by)| (id, made_by.tool)).collect()
             }
-            Source::Rules => {
-                let Some(state) = state(&self.environment) else { return Ok(Vec::new()) };
+            ValueSource::Rules => {
+                let Some(state) = state_folder(&self.environment) else { return Ok(Vec::new()) };
                 let rules = StoreRules::new(place, workspace, &state).list().await?;
                 rules.into_iter().map(|saved| (saved.id, saved.rule)).collect()
             }
-            Source::Secrets => {
+            ValueSource::Secrets => {
                 let vault = haft::host::vault(&self.environment);
                 let kept = vault.map(|vault| vault.list()).transpose()?.unwrap_or_default();
                 kept.into_iter().map(|secret| (secret.name, secret.hosts.join(", "))).collect()
             }
-            Source::Sessions => {
+            ValueSource::Sessions => {
                 let query = SessionQuery { text: None, archived: true, limit: MAX_CANDIDATES };
                 let sessions = StoreSessions::new(place, workspace).list(&query).await?;
                 let named = sessions.into_iter().map(|session| {
@@ -277,11 +280,11 @@ impl Values {
                 });
                 named.collect()
             }
-            Source::Profiles => {
+            ValueSource::Profiles => {
                 let named = settings.policy.profiles.names().map(str::to_owned);
                 named.map(|name| (name, String::new())).collect()
             }
-            Source::Commands | Source::Tools => Vec::new(),
+            ValueSource::Commands | ValueSource::Tools => Vec::new(),
         })
     }
 }

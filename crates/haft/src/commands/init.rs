@@ -1,5 +1,5 @@
-//! `haft init CLIENT`: shows what would change in a client's configuration, asks, and tells what was done. The change
-//! itself is made in `crate::init`.
+//! `haft init CLIENT`: shows the change to a client's configuration, asks, and reports the result.
+//! `crate::init` makes the change.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -12,51 +12,56 @@ use super::Cli;
 use crate::{
     environment,
     globals::{Format, Globals, Run},
-    init::{self, Client, Deed, House, Launch, Plan, Row, Scope},
+    init::{
+        self, ClientApp, ClientConfigs, ClientStatus, ConfigAction, InitPlan, InitScope,
+        ServerCommand,
+    },
     report,
     safe_text::{shown, shown_in_line},
     stop::Stop,
     terminal::{Label, Tty},
 };
 
-/// As long as an approval waits by default: somebody may be reading the diff.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// The same as the default wait for an approval: the user may be reading the diff.
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(600);
 
 const QUESTIONS: &str = "\
-What is written?   An MCP server called `haft` that the client starts as `haft mcp`. --profile, --agent, --approve,
-                   --config and --workspace given here are written into it.
-Where?             In the project's file, or with --scope user in your own. `haft init` alone lists them all.
-What else changes? Nothing: comments, order and layout stay, and what cannot be read is not written.
-And back?          `--undo` takes the last change back. A copy of the old file lies beside it until then.
+What is written?   An MCP server called `haft` that the client starts as `haft mcp`. --profile, --agent,
+                   --approve, --config and --workspace given here become its arguments.
+Where?             In the project's file, or with --scope user in your own. `haft init` lists all files.
+What else changes? Nothing: comments, order and layout stay. A file that does not parse is not changed.
+How to undo?       `--undo` reverts the last change. Until then a backup of the old file is next to it.
 
 Examples:
-  haft init                            which clients there are, and whether haft is in them
-  haft init claude                     shows the change and asks
-  haft init zed --scope user --yes     for all your projects, unasked
-  haft init codex --profile reviewer   with the tools of one profile only
-  haft init cursor --print             what to add by hand
-  haft init claude --undo              as if nothing had been";
+  haft init                            list the clients, and whether haft is in them
+  haft init claude                     show the change and ask
+  haft init zed --scope user --yes     for all your projects, without asking
+  haft init codex --profile reviewer   only with the tools of one profile
+  haft init cursor --print             print the entry to add by hand
+  haft init claude --undo              revert the last change";
 
 pub(super) fn command() -> Command {
     let switch = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
-    let clients = Client::ALL.map(Client::name).join(", ");
+    let clients = ClientApp::ALL.map(ClientApp::name).join(", ");
     Command::new("init")
         .about("Set up an MCP client to use haft: write its configuration, with a backup")
-        .arg(Arg::new("client").value_name("CLIENT").help(format!(
-            "Which client: {clients}. Without one, all are listed"
-        )))
+        .arg(
+            Arg::new("client")
+                .value_name("CLIENT")
+                .help(format!("Client to configure: {clients}. Default: list all")),
+        )
         .arg(
             Arg::new("scope")
                 .long("scope")
                 .value_name("SCOPE")
-                .value_parser(Scope::ALL.map(Scope::name))
-                .help("Whose configuration: the project's, or yours for every project [default: project]"),
+                .value_parser(InitScope::ALL.map(InitScope::name))
+                .help("The project's configuration, or yours for all projects [default: project]"),
         )
-        .arg(switch("print", "Print what would be added, and touch nothing"))
-        .arg(switch("undo", "Take the last change back").conflicts_with("print"))
-        .arg(switch("yes", "Do not ask"))
+        .arg(switch("print", "Print the entry without changing a file"))
+        .arg(switch("undo", "Revert the last change").conflicts_with("print"))
+        .arg(switch("yes", "Do not ask before the change"))
         .after_help(QUESTIONS)
 }
 
@@ -65,104 +70,108 @@ impl Cli<'_> {
     pub(super) fn init(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
         let settings = Settings::load(&globals.choices, &self.environment.host)?;
-        let launch = Launch::new(
+        let server = ServerCommand::new(
             environment::program().as_deref(),
             self.environment.search_path.as_deref(),
             &globals,
             &settings.directory,
         )?;
-        let house = House { workspace: &settings.workspace, environment: self.environment };
+        let configs =
+            ClientConfigs { workspace: &settings.workspace, environment: self.environment };
         let Some(word) = matches.get_one::<String>("client") else {
-            return self.list_clients(matches, &globals, &house, &launch);
+            return self.list_clients(matches, &globals, &configs, &server);
         };
-        let client = Client::named(word)?;
+        let client = ClientApp::named(word)?;
         if matches.get_flag("print") {
-            self.terminal.print(&init::fresh(client, &launch))?;
+            self.terminal.print(&init::new_file(client, &server))?;
             return Ok(ExitCode::SUCCESS);
         }
         let scope = scope_of(matches);
         let plan = if matches.get_flag("undo") {
-            house.plan_undo(client, scope)?
+            configs.plan_undo(client, scope)?
         } else {
-            house.plan(client, scope.unwrap_or(Scope::Project), &launch)?
+            configs.plan(client, scope.unwrap_or(InitScope::Project), &server)?
         };
-        self.warn_of_fixed_paths(&plan, &launch);
-        self.settle(plan, &globals, Consent::of(matches))
+        self.warn_about_fixed_paths(&plan, &server);
+        self.apply(plan, &globals, Consent::of(matches))
     }
 
     fn list_clients(
         &self,
         matches: &ArgMatches,
         globals: &Globals,
-        house: &House<'_>,
-        launch: &Launch,
+        configs: &ClientConfigs<'_>,
+        server: &ServerCommand,
     ) -> Result<ExitCode, Stop> {
-        let aimless = ["print", "undo", "yes"].into_iter().find(|name| matches.get_flag(name));
-        if let Some(name) = aimless {
+        let needs_client = ["print", "undo", "yes"].into_iter().find(|name| matches.get_flag(name));
+        if let Some(name) = needs_client {
             let error = ToolError::input(format!("--{name} needs a client"));
-            let names = Client::ALL.map(Client::name).join(", ");
-            return Err(error.hint(format!("name one of {names}")).into());
+            let names = ClientApp::ALL.map(ClientApp::name).join(", ");
+            return Err(error.hint(format!("add one of {names}")).into());
         }
         let scope = scope_of(matches);
-        let mut rows = house.survey(launch);
+        let mut rows = configs.survey(server);
         rows.retain(|row| scope.is_none_or(|scope| row.scope == scope));
         match globals.format {
             Format::Json => {
                 report::json(self.terminal, &rows.iter().map(as_json).collect::<Value>())?
             }
-            Format::Text => self.terminal.print(&table(&rows, house))?,
+            Format::Text => self.terminal.print(&table(&rows, configs))?,
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn warn_of_fixed_paths(&self, plan: &Plan, launch: &Launch) {
-        if !matches!(plan.deed, Deed::Add | Deed::Replace) {
+    fn warn_about_fixed_paths(&self, plan: &InitPlan, server: &ServerCommand) {
+        if !matches!(plan.action, ConfigAction::Add | ConfigAction::Replace) {
             return;
         }
-        if let (Scope::User, Some(folder)) = (plan.scope, launch.fixed_workspace()) {
+        if let (InitScope::User, Some(folder)) = (plan.scope, server.fixed_workspace()) {
             let message = format!(
-                "whatever project {} is in, haft will work in {folder}; leave out --workspace to have it follow",
+                "haft will work in {folder} whatever project {} has open; leave out --workspace \
+                 to use the open project",
                 plan.client.name()
             );
             self.terminal.tell(Label::Warning, &message);
         }
-        if let (Scope::Project, Some(program)) = (plan.scope, launch.fixed_program()) {
+        if let (InitScope::Project, Some(program)) = (plan.scope, server.fixed_program()) {
             let message = format!(
-                "`haft` on your PATH is not this program, so {program} is written, which other machines may not have"
+                "`haft` on your PATH is not this program, so the entry names {program}, which \
+                 other machines may not have"
             );
             self.terminal.tell(Label::Note, &message);
         }
     }
 
-    fn settle(&self, plan: Plan, globals: &Globals, consent: Consent) -> Result<ExitCode, Stop> {
-        let is_asked = consent == Consent::Asked && plan.deed.changes_something();
+    fn apply(&self, plan: InitPlan, globals: &Globals, consent: Consent) -> Result<ExitCode, Stop> {
+        let is_asked = consent == Consent::Asked && plan.action.is_change();
         if globals.run == Run::Dry {
-            return self.tell_deed(&Told::of(&plan), globals.format, "would be");
+            return self.report_change(&ChangeReport::of(&plan), globals.format, "would be");
         }
         if is_asked {
             self.ask(&plan)?;
         }
-        let mut told = Told::of(&plan);
+        let mut report = ChangeReport::of(&plan);
         if is_asked {
-            // It has just been read.
-            told.diff.clear();
+            // The user has just read the diff.
+            report.diff.clear();
         }
-        told.backup = match plan.deed {
-            Deed::AlreadyThere => None,
-            _ => plan.carry_out(self.environment)?.map(|backup| backup.display().to_string()),
+        report.backup = match plan.action {
+            ConfigAction::AlreadyThere => None,
+            _ => plan.apply(self.environment)?.map(|backup| backup.display().to_string()),
         };
-        self.tell_deed(&told, globals.format, "was")
+        self.report_change(&report, globals.format, "was")
     }
 
-    /// Waits for a yes.
-    fn ask(&self, plan: &Plan) -> Result<(), ToolError> {
+    /// Asks the user and returns an error unless the answer is yes.
+    fn ask(&self, plan: &InitPlan) -> Result<(), ToolError> {
         let file = plan.file.display().to_string();
-        let nobody = |why: &str| {
+        let not_approved = |why: &str| {
             let message = format!("{file} was not changed: {why}");
-            ToolError::new(ErrorKind::ApprovalUnavailable, message)
-                .hint("add `--yes` to write it unasked, or `--print` to see what to add by hand")
+            ToolError::new(ErrorKind::ApprovalUnavailable, message).hint(
+                "add `--yes` to write it without asking, or `--print` to see what to add by hand",
+            )
         };
-        let tty = Tty::open().map_err(|_| nobody("there is no terminal to ask at"))?;
+        let tty = Tty::open().map_err(|_| not_approved("no terminal is available to ask"))?;
         tty.forget_typed_ahead();
         let diff = plan.diff();
         let diff: String = shown(&diff).lines().map(|line| format!("  | {line}\n")).collect();
@@ -171,13 +180,14 @@ impl Cli<'_> {
         tty.write(&format!("\nhaft would change {what}:\n{diff}"));
         loop {
             tty.write("  [y] yes   [n] no\n> ");
-            let line =
-                self.runtime.block_on(async { tokio::time::timeout(PATIENCE, tty.line()).await });
-            let line = line.ok().flatten().ok_or_else(|| nobody("nobody answered"))?;
+            let line = self
+                .runtime
+                .block_on(async { tokio::time::timeout(PROMPT_TIMEOUT, tty.line()).await });
+            let line = line.ok().flatten().ok_or_else(|| not_approved("there was no answer"))?;
             match line.to_lowercase().as_str() {
                 "y" | "yes" => return Ok(()),
                 "n" | "no" => {
-                    let message = format!("{file} was not changed: you said no");
+                    let message = format!("{file} was not changed: you answered no");
                     return Err(ToolError::new(ErrorKind::ApprovalDenied, message)
                         .hint("`--print` shows what to add by hand"));
                 }
@@ -186,16 +196,21 @@ impl Cli<'_> {
         }
     }
 
-    fn tell_deed(&self, told: &Told, format: Format, was: &str) -> Result<ExitCode, Stop> {
+    fn report_change(
+        &self,
+        report: &ChangeReport,
+        format: Format,
+        was: &str,
+    ) -> Result<ExitCode, Stop> {
         match format {
-            Format::Json => report::json(self.terminal, &told.as_json())?,
-            Format::Text => self.terminal.print(&told.words(was))?,
+            Format::Json => report::json(self.terminal, &report.as_json())?,
+            Format::Text => self.terminal.print(&report.text(was))?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Whether somebody has to be asked.
+/// Whether the user must be asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Consent {
     Given,
@@ -208,45 +223,54 @@ impl Consent {
     }
 }
 
-/// What is said about a change.
-struct Told {
-    client: Client,
-    scope: Scope,
-    deed: Deed,
+/// The report of a change.
+struct ChangeReport {
+    client: ClientApp,
+    scope: InitScope,
+    action: ConfigAction,
     file: String,
     diff: String,
     backup: Option<String>,
 }
 
-impl Told {
-    fn of(plan: &Plan) -> Self {
-        let diff = if plan.deed.changes_something() { plan.diff() } else { String::new() };
+impl ChangeReport {
+    fn of(plan: &InitPlan) -> Self {
+        let diff = if plan.action.is_change() { plan.diff() } else { String::new() };
         let file = plan.file.display().to_string();
-        Self { client: plan.client, scope: plan.scope, deed: plan.deed, file, diff, backup: None }
+        Self {
+            client: plan.client,
+            scope: plan.scope,
+            action: plan.action,
+            file,
+            diff,
+            backup: None,
+        }
     }
 
-    fn words(&self, was: &str) -> String {
+    fn text(&self, was: &str) -> String {
         let (file, client) = (&self.file, self.client.name());
-        let deed = match self.deed {
-            Deed::AlreadyThere => format!("haft is already there: {file}"),
-            Deed::Add => format!("haft {was} added to {file}"),
-            Deed::Replace => format!("the haft entry {was} replaced in {file}"),
-            Deed::AlreadyBack => format!("there is nothing of haft's last change left in {file}"),
-            Deed::Restore => format!("{file} {was} put back as it was before"),
-            Deed::TakeOut => {
-                format!("{file} was changed since, so only haft's entry {was} taken out of it")
+        let action = match self.action {
+            ConfigAction::AlreadyThere => format!("haft is already in {file}"),
+            ConfigAction::Add => format!("haft {was} added to {file}"),
+            ConfigAction::Replace => format!("the haft entry {was} replaced in {file}"),
+            ConfigAction::AlreadyUndone => {
+                format!("haft's last change in {file} is already undone")
             }
-            Deed::RemoveFile => format!("{file} {was} removed; haft had made it"),
+            ConfigAction::Restore => format!("{file} {was} restored to its previous content"),
+            ConfigAction::RemoveEntry => {
+                format!("{file} has changed since, so only haft's entry {was} removed")
+            }
+            ConfigAction::RemoveFile => format!("{file} {was} removed; haft had created it"),
         };
-        let mut words = format!("{}{deed}\n", self.diff);
+        let mut text = format!("{}{action}\n", self.diff);
         if let Some(backup) = &self.backup {
-            words.push_str(&format!("the file as it was before: {backup}\n"));
+            text.push_str(&format!("backup of the old file: {backup}\n"));
         }
-        if matches!(self.deed, Deed::Add | Deed::Replace) && was == "was" {
-            words.push_str(&format!("next: {}\n", self.client.next_step(self.scope)));
-            words.push_str(&format!("`haft init {client} --undo` takes it back\n"));
+        if matches!(self.action, ConfigAction::Add | ConfigAction::Replace) && was == "was" {
+            text.push_str(&format!("next: {}\n", self.client.next_step(self.scope)));
+            text.push_str(&format!("`haft init {client} --undo` reverts it\n"));
         }
-        words
+        text
     }
 
     fn as_json(&self) -> Value {
@@ -254,19 +278,19 @@ impl Told {
             "client": self.client.name(),
             "scope": self.scope.name(),
             "file": self.file,
-            "change": self.deed.name(),
+            "change": self.action.name(),
             "diff": self.diff,
             "backup": self.backup,
         })
     }
 }
 
-fn scope_of(matches: &ArgMatches) -> Option<Scope> {
+fn scope_of(matches: &ArgMatches) -> Option<InitScope> {
     let name = matches.get_one::<String>("scope")?;
-    Scope::ALL.into_iter().find(|scope| scope.name() == name)
+    InitScope::ALL.into_iter().find(|scope| scope.name() == name)
 }
 
-fn as_json(row: &Row) -> Value {
+fn as_json(row: &ClientStatus) -> Value {
     json!({
         "client": row.client.name(),
         "scope": row.scope.name(),
@@ -275,23 +299,25 @@ fn as_json(row: &Row) -> Value {
     })
 }
 
-fn table(rows: &[Row], house: &House<'_>) -> String {
+fn table(rows: &[ClientStatus], configs: &ClientConfigs<'_>) -> String {
     let line = |client: &str, scope: &str, status: &str, file: &str| {
         format!("{client:<9} {scope:<8} {status:<6} {file}\n")
     };
     let mut table = line("client", "scope", "haft", "file");
     for row in rows {
-        let file = short(&row.file, house);
+        let file = short(&row.file, configs);
         table.push_str(&line(row.client.name(), row.scope.name(), row.status, &file));
     }
-    table.push_str("\nhaft: yes, no, other (an entry that says something else), - (no file), ? (cannot be read)\n");
+    table.push_str(
+        "\nhaft: yes, no, other (an entry with other content), - (no file), ? (unreadable file)\n",
+    );
     table
 }
 
-/// From the project or from the home, as people say it.
-fn short(file: &Path, house: &House<'_>) -> String {
-    let home = house.environment.host.home.as_deref().and_then(|home| home.canonicalize().ok());
+/// Shortens a path relative to the project or the home directory.
+fn short(file: &Path, configs: &ClientConfigs<'_>) -> String {
+    let home = configs.environment.host.home.as_deref().and_then(|home| home.canonicalize().ok());
     let in_home = home.and_then(|home| Some(Path::new("~").join(file.strip_prefix(home).ok()?)));
-    let in_project = file.strip_prefix(house.workspace).ok().map(Path::to_owned);
+    let in_project = file.strip_prefix(configs.workspace).ok().map(Path::to_owned);
     in_project.or(in_home).unwrap_or_else(|| file.to_owned()).display().to_string()
 }

@@ -1,4 +1,4 @@
-//! `haft ledger`: what was called, whether the record is whole, and figures about it.
+//! `haft ledger`: shows, verifies, exports and counts recorded calls.
 
 mod figures;
 pub(super) mod table;
@@ -25,8 +25,8 @@ use crate::{
     terminal::{Terminal, Tone, write_out},
 };
 
-/// Lines of an export that are written at once.
-const PIECE: usize = 64 << 10;
+/// An export is written in chunks of about this size.
+const CHUNK_BYTES: usize = 64 << 10;
 
 pub(super) fn command() -> Command {
     Command::new("ledger")
@@ -35,53 +35,55 @@ pub(super) fn command() -> Command {
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .subcommand(
-            filtered(Command::new("show").about("The newest calls, newest first")).arg(
+            filtered(Command::new("show").about("List the newest calls, newest first")).arg(
                 Arg::new("limit")
                     .long("limit")
                     .value_name("N")
                     .default_value("20")
                     .value_parser(value_parser!(u32).range(1..))
-                    .help("So many at most"),
+                    .help("Maximum number of calls"),
             ),
         )
         .subcommand(
             Command::new("verify")
-                .about("Go along the chain of hashes and say where it is broken")
+                .about("Verify the chain of hashes and report where it is broken")
                 .long_about(
-                    "Go along the chain of hashes and say where it is broken: entries that were changed, moved or taken \
-                     out, and an end that was cut off. Exits with 4 when something is wrong.\n\n\
-                     Whoever can write the store could also make a new chain from some entry on. Keep the anchor that \
-                     this prints somewhere else, and give it back with --anchor to notice that.",
+                    "Verify the chain of hashes and report where it is broken: entries that were changed, moved or \
+                     removed, and a truncated end. The exit code is 4 when the chain is broken.\n\n\
+                     A process that can write the store could also build a new chain from some \
+                     entry on. To detect that, keep the printed anchor elsewhere and pass it with \
+                     --anchor later.",
                 )
                 .arg(
                     Arg::new("anchor")
                         .long("anchor")
                         .value_name("NUMBER:HASH")
                         .value_parser(|text: &str| text.parse::<Anchor>())
-                        .help("What an earlier verification printed"),
+                        .help("The anchor that an earlier verification printed"),
                 ),
         )
         .subcommand(filtered(
-            Command::new("export").about("All calls as JSON lines, oldest first, each with its hash"),
+            Command::new("export").about("Print all calls as JSON lines, oldest first, each with its hash"),
         ))
         .subcommand(filtered(
-            Command::new("stats").about("How many calls of what, how they were decided, how long they took"),
+            Command::new("stats").about("Count calls by tool, decision and error, and show how long they took"),
         ))
         .subcommand(
             Command::new("prune")
-                .about("Drop what is older than `ledger_days` or more than `ledger_bytes` now")
+                .about("Drop entries beyond `ledger_days` and `ledger_bytes` now")
                 .long_about(
-                    "Drop entries that are older than `ledger_days`, and as many as are more than `ledger_bytes`, both under \
-                     `[store]` in your config.toml. This also happens by itself as calls are recorded.\n\n\
-                     Calls that changed nothing go first. What an undo, an open approval or a kept result needs stays. An \
-                     anchor entry says what was dropped, so that `haft ledger verify` tells it from a gap that somebody else \
-                     has made.",
+                    "Drop entries that are older than `ledger_days`, and more entries until the ledger is not larger than \
+                     `ledger_bytes`. Both are set under `[store]` in your config.toml. haft also \
+                     does this automatically while it records calls.\n\n\
+                     Calls that changed nothing are dropped first. Entries that an undo, a pending \
+                     approval or a kept result needs stay. An anchor entry records what was \
+                     dropped, so that `haft ledger verify` can tell it from tampering.",
                 )
                 .arg(
                     Arg::new("dry-run")
                         .long("dry-run")
                         .action(ArgAction::SetTrue)
-                        .help("Only say what would be dropped"),
+                        .help("Only print what would be dropped"),
                 ),
         )
 }
@@ -97,7 +99,7 @@ fn filtered(command: Command) -> Command {
             option(
                 "since",
                 "TIME",
-                "Only calls since then: 2h, 3d, 2026-01-31 or 2026-01-31T12:00",
+                "Only calls since this time: 2h, 3d, 2026-01-31 or 2026-01-31T12:00",
             )
             .value_parser(since),
         )
@@ -130,14 +132,15 @@ impl Cli<'_> {
         matches: &ArgMatches,
         format: Format,
     ) -> Result<ExitCode, Stop> {
-        let most = matches.get_one::<u32>("limit").map_or(20, |limit| *limit as usize);
-        let found = ledger.find(&LedgerFilter { most, anchors: true, ..filter(matches) }).await?;
+        let max = matches.get_one::<u32>("limit").map_or(20, |limit| *limit as usize);
+        let found =
+            ledger.find(&LedgerFilter { most: max, anchors: true, ..filter(matches) }).await?;
         match format {
             Format::Json => {
                 let calls: Vec<Value> = found.iter().map(as_json).collect();
                 report::json(self.terminal, &calls)?;
             }
-            Format::Text if found.is_empty() => self.terminal.print("no call is recorded")?,
+            Format::Text if found.is_empty() => self.terminal.print("no calls are recorded")?,
             Format::Text => self.terminal.print(&table::of(
                 &found,
                 &TimeZone::system(),
@@ -159,13 +162,13 @@ impl Cli<'_> {
         match format {
             Format::Json => {
                 let head = head.to_string();
-                let told = json!({
+                let report = json!({
                     "whole": is_whole, "entries": entries, "anchor": head, "dropped": dropped,
                     "anchor_is_dropped": anchor_is_dropped, "unended": unended, "faults": faults,
                 });
-                report::json(self.terminal, &told)?;
+                report::json(self.terminal, &report)?;
             }
-            Format::Text => write_out(&told(self.terminal, &verified))?,
+            Format::Text => write_out(&verification_text(self.terminal, &verified))?,
         }
         let code = if is_whole { 0 } else { ErrorKind::Conflict.exit_code() };
         Ok(ExitCode::from(code))
@@ -179,7 +182,7 @@ impl Cli<'_> {
                 lines.push_str(&as_line(&recorded));
                 lines.push('\n');
             }
-            if lines.len() >= PIECE {
+            if lines.len() >= CHUNK_BYTES {
                 self.terminal.print(&std::mem::take(&mut lines))?;
             }
             Ok::<(), Stop>(())
@@ -209,7 +212,8 @@ impl Cli<'_> {
                 let Pruned { read_only, changing, bytes, .. } = pruned;
                 let kilobytes = bytes.div_ceil(1024);
                 self.terminal.print(&format!(
-                    "{read_only} calls that changed nothing and {changing} that may have {words}, {kilobytes} KB"
+                    "{read_only} calls that changed nothing and {changing} that may have changed \
+                     something {words}, {kilobytes} KB"
                 ))?;
             }
         }
@@ -238,12 +242,12 @@ impl Cli<'_> {
     }
 }
 
-/// With colours of our own, so what others wrote is made safe here.
-fn told(terminal: &Terminal, verified: &Verification) -> String {
+/// Formats a verification. The text has colour codes, so text from the store is escaped here.
+fn verification_text(terminal: &Terminal, verified: &Verification) -> String {
     let Verification { entries, head, unended, faults, .. } = verified;
     let calls = if *entries == 1 { "entry" } else { "entries" };
     if faults.is_empty() {
-        let whole = terminal.result_toned(Tone::Good, "whole");
+        let whole = terminal.result_toned(Tone::Good, "intact");
         let unended: String = unended.iter().map(unended_line).collect();
         let dropped = dropped_lines(verified);
         return format!(
@@ -259,7 +263,8 @@ fn told(terminal: &Terminal, verified: &Verification) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What retention has dropped, for a person to judge: whoever can write the store can also append an anchor entry.
+/// Formats what retention dropped, for a person to judge: a process that can write the store can
+/// also append an anchor entry.
 fn dropped_lines(Verification { dropped, anchor_is_dropped, .. }: &Verification) -> String {
     let mut lines = String::new();
     if dropped.entries > 0 {
@@ -267,12 +272,13 @@ fn dropped_lines(Verification { dropped, anchor_is_dropped, .. }: &Verification)
         let time = table::time(*last_ms, &TimeZone::system());
         lines = format!(
             "  {entries} older entries were dropped by retention, last on {time}: {read_only} calls that changed nothing, \
-             {changing} that may have\n"
+             {changing} that may have changed something\n"
         );
     }
     if *anchor_is_dropped {
         lines.push_str(
-            "  the entry of the given anchor is among them, so its hash was not compared: keep the new anchor\n",
+            "  the given anchor's entry was dropped too, so its hash was not compared: keep the \
+             new anchor\n",
         );
     }
     lines
@@ -281,9 +287,9 @@ fn dropped_lines(Verification { dropped, anchor_is_dropped, .. }: &Verification)
 fn unended_line((seq, ending): (&u64, &CallEnding)) -> String {
     match ending {
         CallEnding::Interrupted => {
-            format!("  entry {seq}: interrupted, its process ended before the call did\n")
+            format!("  entry {seq}: interrupted: its process ended before the call\n")
         }
-        _ => format!("  entry {seq}: no end recorded, the call may still run\n"),
+        _ => format!("  entry {seq}: no end recorded: the call may still be running\n"),
     }
 }
 
@@ -302,7 +308,8 @@ fn is_wanted(filter: &LedgerFilter, RecordedEntry { entry, .. }: &RecordedEntry)
         && filter.tool.as_ref().is_none_or(|tool| *tool == entry.tool)
 }
 
-/// With the text of the entry as it is: the hash is made from these bytes. It was read, so it is JSON.
+/// Formats an entry with its stored text unchanged, because the hash covers these bytes. The text
+/// was parsed before, so it is valid JSON.
 fn as_line(RecordedEntry { seq, hash, text, .. }: &RecordedEntry) -> String {
     format!(r#"{{"seq":{seq},"hash":"{hash}","entry":{text}}}"#)
 }
@@ -314,11 +321,10 @@ fn as_json(RecordedEntry { seq, hash, entry, ending, .. }: &RecordedEntry) -> Va
     }
 }
 
-/// Milliseconds since 1970 of a time, or of as long ago.
+/// Parses a date or a duration before now into milliseconds since 1970.
 pub(super) fn since(text: &str) -> Result<u64, String> {
-    let expected = || {
-        "expected how long ago (30m, 2h, 3d) or a date (2026-01-31, 2026-01-31T12:00)".to_owned()
-    };
+    let expected =
+        || "expected a duration (30m, 2h, 3d) or a date (2026-01-31, 2026-01-31T12:00)".to_owned();
     let now = Zoned::now();
     let ago = text.parse::<Span>().ok().filter(|span| span.is_positive());
     let from_date = || {
@@ -328,7 +334,7 @@ pub(super) fn since(text: &str) -> Result<u64, String> {
     };
     let time = match ago {
         Some(span) => now.checked_sub(span).ok().map(|then| then.timestamp()),
-        // With a zone of its own first: without one it is where the person is.
+        // Try a time with a time zone first. Without one, use the local zone.
         None => text.parse::<Timestamp>().ok().or_else(from_date),
     };
     let time = time.ok_or_else(expected)?;
@@ -340,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_dates_or_as_long_ago() {
+    fn times_are_dates_or_durations() {
         let now = || u64::try_from(Timestamp::now().as_millisecond()).expect("after 1970");
         let hour = since("1h").expect("a time");
         assert!(now().abs_diff(hour + 3_600_000) < 60_000, "{hour}");

@@ -72,7 +72,7 @@ impl Cli<'_> {
             (None, "markdown") => {
                 // The page is the same on every machine, so no config file is read.
                 let (specs, profile) =
-                    (self.specs(&reference::anywhere()), globals.choices.profile.as_deref());
+                    (self.specs(&reference::placeholders()), globals.choices.profile.as_deref());
                 let mut policy = Policy::default();
                 self.registry.add_to_profiles(&mut policy.profiles);
                 let shown = self.only(visible(specs, &policy, &globals, profile)?, only)?;

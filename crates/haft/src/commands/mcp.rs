@@ -1,4 +1,4 @@
-//! `haft mcp`: the tools for a client that speaks the Model Context Protocol.
+//! `haft mcp`: serves the tools over the Model Context Protocol.
 
 use std::{
     net::SocketAddr,
@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use haft::host::{Ending, Host, config::Settings, flush};
+use haft::host::{Host, Shutdown, config::Settings, flush};
 use haft_core::{CancellationToken, Gate, Registry, ToolError};
 use haft_exec::Programs;
 use haft_mcp::{Http, HttpError, Server, Structured};
@@ -19,28 +19,31 @@ use tokio::{
 
 use super::no_threads;
 use crate::{
-    environment::Environment,
+    environment::CliEnvironment,
     globals::Globals,
     stop::Stop,
     terminal::{Label, Terminal},
 };
 
-/// The profile of clients that ask for none: few tools, because each costs their model's attention.
+/// Default profile. It has few tools, because each one costs the model attention.
 pub(super) const PROFILE: &str = "mcp";
 
-const INSTRUCTIONS: &str = "The files of one workspace, through one gate: `read`, `list`, `glob` and `grep` look, `write`, `edit`, \
-    `edit_lines` and `patch` change, `move` and `delete` do what they say, `bash` runs a command and `process` looks after \
-    those that run on. Paths are relative to the workspace. Every failure names the next step; a refused call says what would allow it.";
+const INSTRUCTIONS: &str = "Tools for the files of one workspace: `read`, `list`, `glob` and `grep` read, \
+    `write`, `edit`, `edit_lines` and `patch` change files, `move` and `delete` move and delete \
+    them, `bash` runs a command, and `process` manages commands that keep running. Paths are \
+    relative to the workspace. Every error names the next step; a denied call says what would \
+    allow it.";
 
 pub(super) fn command() -> Command {
     Command::new("mcp")
         .about("Serve the tools to MCP clients over stdio or HTTP")
         .long_about(
-            "Serve the tools to an MCP client: over standard input and output, or over HTTP.\n\n\
-             Without --workspace and --root the client's own roots are worked in, or else the folder that haft was \
-             started in. What needs a yes is asked through the client where it can ask (elicitation); where it cannot, \
-             --approve and the rules decide, and a refusal says what would allow the call.\n\n\
-             `haft init CLIENT` writes this command into a client's configuration.",
+            "Serve the tools to an MCP client over standard input and output, or over HTTP.\n\n\
+             Without --workspace and --root, haft works in the client's roots, or else in the \
+             directory it was started in. Calls that need approval are asked through the client if \
+             it supports elicitation. If it does not, they are denied, and the error says what \
+             would allow the call.\n\n\
+             `haft init CLIENT` adds this command to a client's configuration.",
         )
         .arg(
             Arg::new("root")
@@ -49,7 +52,7 @@ pub(super) fn command() -> Command {
                 .action(ArgAction::Append)
                 .value_parser(value_parser!(PathBuf))
                 .conflicts_with("workspace")
-                .help("A folder to work in; the first is the workspace, further ones are @NAME"),
+                .help("Folder to work in; the first is the workspace, the others are @NAME"),
         )
         .arg(
             Arg::new("http")
@@ -64,7 +67,10 @@ pub(super) fn command() -> Command {
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
                 .requires("http")
-                .help("Clients must bring the token in this file [default: $HAFT_TOKEN; none on loopback]"),
+                .help(
+                    "File with the token that clients must send [default: $HAFT_TOKEN; none on \
+                    loopback]",
+                ),
         )
         .arg(
             Arg::new("host")
@@ -72,14 +78,14 @@ pub(super) fn command() -> Command {
                 .value_name("NAME")
                 .action(ArgAction::Append)
                 .requires("http")
-                .help("A further host name that clients may reach this server by"),
+                .help("Additional host name of this server that clients may use"),
         )
         .arg(structured_option())
         .arg(
             Arg::new("keep-results")
                 .long("keep-results")
                 .action(ArgAction::SetTrue)
-                .help("Keep the whole result of every call, so that `haft replay` can give it again"),
+                .help("Keep the whole result of every call, so that `haft replay` can return it"),
         )
 }
 
@@ -89,12 +95,15 @@ pub(super) fn structured_option() -> Arg {
         .value_name("WHEN")
         .default_value("auto")
         .value_parser(["auto", "always", "never"])
-        .help("Send typed data besides the text; auto: not to clients that then drop the text")
+        .help(
+            "Send structured data in addition to text; auto: not to clients that would then \
+            ignore the text",
+        )
 }
 
 /// `haft mcp`
 pub(super) fn run(
-    environment: &Environment,
+    environment: &CliEnvironment,
     terminal: &Arc<Terminal>,
     registry: Registry,
     matches: &ArgMatches,
@@ -103,35 +112,35 @@ pub(super) fn run(
     let over_http = matches.get_one::<SocketAddr>("http").copied();
     let mut globals = Globals::of(matches);
     let roots: Vec<PathBuf> = matches.get_many("root").into_iter().flatten().cloned().collect();
-    let is_placed = globals.choices.workspace.is_some() || !roots.is_empty();
+    let has_workspace = globals.choices.workspace.is_some() || !roots.is_empty();
     if let Some(first) = roots.first() {
         globals.choices.workspace = Some(first.clone());
     }
-    let desk = Desk {
+    let gates = GateFactory {
         environment: environment.clone(),
         terminal: terminal.clone(),
         registry,
         globals,
-        // Over HTTP several callers share the threads, so none may keep one to itself.
+        // Over HTTP several callers share the threads, so no call may block one.
         starts_in_place: over_http.is_none(),
         keeps_results: matches.get_flag("keep-results"),
     };
-    let (gate, profile) = desk.gate(None, roots.get(1..).unwrap_or_default())?;
+    let (gate, profile) = gates.gate(None, roots.get(1..).unwrap_or_default())?;
     let mut server = Server::builder(gate)
         .named("haft", env!("CARGO_PKG_VERSION"))
         .title("haft")
         .instructions(INSTRUCTIONS)
         .profile(Some(profile))
-        .agent(desk.globals.choices.agent.clone())
+        .agent(gates.globals.choices.agent.clone())
         .structured(structured(matches))
         .stop_processes(Programs::end_everything)
         .workspace_files()
         .orientation();
-    if !is_placed {
+    if !has_workspace {
         server = server.by_roots(move |roots| {
             let (first, others) =
                 roots.split_first().ok_or_else(|| ToolError::input("no roots"))?;
-            Ok(desk.gate(Some(first), others)?.0)
+            Ok(gates.gate(Some(first), others)?.0)
         });
     }
     let served = match over_http {
@@ -148,7 +157,7 @@ pub(super) fn run(
 }
 
 fn serve_http(
-    environment: &Environment,
+    environment: &CliEnvironment,
     terminal: &Terminal,
     server: &Server,
     address: SocketAddr,
@@ -176,7 +185,7 @@ fn serve_http(
         }
         let stop = stopped.clone();
         tokio::spawn(async move {
-            told_to_stop().await;
+            stop_signal().await;
             stop.cancel();
         });
         listening.serve(stopped).await;
@@ -184,19 +193,19 @@ fn serve_http(
     })
 }
 
-async fn told_to_stop() {
+async fn stop_signal() {
     match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
         (Ok(mut interrupt), Ok(mut terminate)) => {
             tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
         }
-        // A signal that cannot be caught keeps its usual meaning.
+        // A signal that cannot be caught keeps its default action.
         _ => std::future::pending().await,
     }
 }
 
-/// Makes gates: one at the start, and one for each place that a client says it works in.
-struct Desk {
-    environment: Environment,
+/// Builds gates: one at startup, and one for each set of roots that a client sends.
+struct GateFactory {
+    environment: CliEnvironment,
     terminal: Arc<Terminal>,
     registry: Registry,
     globals: Globals,
@@ -204,12 +213,12 @@ struct Desk {
     keeps_results: bool,
 }
 
-impl Desk {
-    /// A gate, and the profile that its clients have.
+impl GateFactory {
+    /// Builds a gate and returns it with the profile of its clients.
     fn gate(
         &self,
         workspace: Option<&PathBuf>,
-        further: &[PathBuf],
+        more_roots: &[PathBuf],
     ) -> Result<(Gate, String), ToolError> {
         let mut globals = self.globals.clone();
         if workspace.is_some() {
@@ -224,14 +233,15 @@ impl Desk {
         if globals.choices.workspace.is_some() {
             settings.directory.clone_from(&settings.workspace);
         }
-        add_roots(&mut settings, further)?;
+        add_roots(&mut settings, more_roots)?;
         keep_results(&mut settings, self.keeps_results)?;
         let profile = settings.profile.clone().unwrap_or_else(|| PROFILE.to_owned());
-        // Over HTTP signals are heard already.
-        let ending = if self.starts_in_place { Ending::BySignal } else { Ending::Flushed };
+        // Over HTTP, signals are handled already.
+        let ending =
+            if self.starts_in_place { Shutdown::OnSignal } else { Shutdown::CallerFlushes };
         let host = Host::new(self.environment.host.clone(), settings, self.registry.clone())?;
         host.warnings().iter().for_each(|text| self.terminal.tell(Label::Warning, text));
-        let mut gate = host.ending(ending).gate();
+        let mut gate = host.with_shutdown(ending).gate();
         if self.starts_in_place {
             gate = gate.start_in_place();
         }
@@ -239,24 +249,24 @@ impl Desk {
     }
 }
 
-/// What was asked for by name is not left out silently.
+/// Keeps results if requested. Returns an error if calls are not recorded, rather than ignoring the
+/// request.
 fn keep_results(settings: &mut Settings, is_asked: bool) -> Result<(), ToolError> {
     settings.store.keeps_results |= is_asked;
     if is_asked && !settings.store.records {
-        let message = "results are kept beside the record of calls, and `record = false` under `[store]` switches that off";
-        return Err(
-            ToolError::input(message).hint("take that line out, or leave out --keep-results")
-        );
+        let message = "results are kept with the record of calls, which `record = false` under \
+            `[store]` disables";
+        return Err(ToolError::input(message).hint("remove that line, or leave out --keep-results"));
     }
     Ok(())
 }
 
-/// Each is called by its own name; a second one of the same name gets a number.
+/// Adds roots named after their folders. A second root of the same name gets a number.
 fn add_roots(settings: &mut Settings, folders: &[PathBuf]) -> Result<(), ToolError> {
     for folder in folders {
         let folder = folder.canonicalize().map_err(|error| {
-            ToolError::input(format!("the root {} cannot be opened: {error}", folder.display()))
-                .hint("name a folder that is there")
+            ToolError::input(format!("cannot open the root {}: {error}", folder.display()))
+                .hint("choose an existing folder")
         })?;
         if folder == settings.workspace || settings.roots.iter().any(|(_, known)| *known == folder)
         {
@@ -291,12 +301,12 @@ pub(super) fn structured(matches: &ArgMatches) -> Structured {
 fn token_in(file: &Path) -> Result<String, ToolError> {
     let refuse = |problem: String| {
         ToolError::input(format!("the token file {}: {problem}", file.display()))
-            .hint("put one line with at least 16 characters into it")
+            .hint("write one line with at least 16 characters to it")
     };
     let text = std::fs::read_to_string(file).map_err(|error| refuse(error.to_string()))?;
     let token = text.trim();
     if token.len() < 16 || token.contains(char::is_whitespace) {
-        return Err(refuse("holds no usable token".to_owned()));
+        return Err(refuse("has no usable token".to_owned()));
     }
     Ok(token.to_owned())
 }

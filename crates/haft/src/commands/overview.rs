@@ -62,7 +62,7 @@ impl Cli<'_> {
     }
 
     fn overview_text(&self, options: &[Arg]) -> String {
-        let page = Page { width: self.terminal.width() };
+        let page = HelpPage { width: self.terminal.width() };
         let mut lines = vec![
             ABOUT.to_owned(),
             String::new(),
@@ -76,7 +76,7 @@ impl Cli<'_> {
             let about = (own.command)().get_about().map(ToString::to_string).unwrap_or_default();
             lines.push(page.row(own.name, &about));
         }
-        lines.extend(page.tools(&self.specs(&reference::anywhere())));
+        lines.extend(page.tools(&self.specs(&reference::placeholders())));
         lines.extend([String::new(), heading(globals::HEADING)]);
         lines.extend(options.iter().map(|option| page.option(option)));
         lines.extend([String::new(), FOOTER.to_owned()]);
@@ -84,18 +84,18 @@ impl Cli<'_> {
     }
 
     fn tools_text(&self) -> String {
-        let page = Page { width: self.terminal.width() };
-        let lines = page.tools(&self.specs(&reference::anywhere()));
+        let page = HelpPage { width: self.terminal.width() };
+        let lines = page.tools(&self.specs(&reference::placeholders()));
         lines.join("\n").trim_start().to_owned() + "\n"
     }
 }
 
 /// The width that lines are shortened to; none in a pipe.
-struct Page {
+struct HelpPage {
     width: Option<usize>,
 }
 
-impl Page {
+impl HelpPage {
     /// The tools below the names of their groups.
     fn tools(&self, specs: &[ToolSpec]) -> Vec<String> {
         let mut lines = Vec::new();

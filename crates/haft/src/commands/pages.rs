@@ -8,10 +8,10 @@ use clap::{
 };
 
 use super::{Cli, own_commands, root};
-use crate::{globals, reference::Page, stop::Stop};
+use crate::{globals, reference::ReferencePage, stop::Stop};
 
 pub(super) fn command() -> Command {
-    let pages = Page::ALL.map(|page| PossibleValue::new(page.name()).help(page.about()));
+    let pages = ReferencePage::ALL.map(|page| PossibleValue::new(page.name()).help(page.about()));
     Command::new("reference").about("Print a reference page or a schema").arg(
         Arg::new("page")
             .value_name("PAGE")
@@ -25,7 +25,7 @@ impl Cli<'_> {
     /// `haft reference PAGE`
     pub(super) fn reference(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let name = matches.get_one::<String>("page").map_or("", String::as_str);
-        for page in Page::ALL.into_iter().filter(|page| page.name() == name) {
+        for page in ReferencePage::ALL.into_iter().filter(|page| page.name() == name) {
             let commands = root(globals::options()).subcommands(own_commands());
             self.terminal.print(&page.text(commands))?;
         }

@@ -1,4 +1,4 @@
-//! `haft policy`: what the rules say, before they have to say it. Nothing here runs a tool.
+//! `haft policy`: explains, lists, checks and tests the rules. It runs no tool.
 
 mod check;
 mod list;
@@ -43,7 +43,7 @@ impl Cli<'_> {
             return self.why(options, (arguments, place), &word);
         }
         let matches = parse(root(options).subcommand(command()), arguments)?;
-        let (name, matches) = matches.subcommand().expect("clap insists on one of them");
+        let (name, matches) = matches.subcommand().expect("clap requires a subcommand");
         match name {
             "list" => self.policy_list(matches),
             "check" => self.policy_check(matches),
@@ -54,26 +54,26 @@ impl Cli<'_> {
     }
 }
 
-/// A rule that somebody kept, as it is told of.
-fn told(saved: &SavedRule) -> String {
+/// Describes a saved rule.
+fn describe_saved(saved: &SavedRule) -> String {
     let SavedRule { rule, scope, by, saved_ms, expires_ms, .. } = saved;
-    let lapses = match expires_ms {
-        Some(expires) => format!(", lapses {}", moment(*expires)),
+    let expiry = match expires_ms {
+        Some(expires) => format!(", expires {}", moment(*expires)),
         None => String::new(),
     };
-    format!("allow `{rule}` ({scope}, kept by {by} {}{lapses})", moment(*saved_ms))
+    format!("allow `{rule}` ({scope}, saved by {by} {}{expiry})", moment(*saved_ms))
 }
 
-/// A time, where the person is.
+/// Formats a time in the local time zone.
 fn moment(ms: u64) -> String {
     let time = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     time.map_or_else(
-        || "at no time that can be told".to_owned(),
+        || "at an invalid time".to_owned(),
         |time| time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
     )
 }
 
-/// A decision in its colour, as wide as the longest.
+/// Formats a decision in its colour, padded to the longest one.
 fn coloured(terminal: &Terminal, action: Action) -> String {
     let tone = match action {
         Action::Allow => Tone::Good,
@@ -84,7 +84,7 @@ fn coloured(terminal: &Terminal, action: Action) -> String {
     format!("{}{padding}", terminal.result_toned(tone, action.name()))
 }
 
-/// Foreign text that stays in its line where a person reads it.
+/// Escapes untrusted text and keeps it on its line.
 fn safe(terminal: &Terminal, text: &str) -> String {
     if terminal.shows_results() {
         shown_in_line(text).into_owned()

@@ -1,4 +1,5 @@
-//! `haft replay`: a recorded session, served in the place of the tools, listed, or compared with what the same looks give today.
+//! `haft replay`: serves the recorded results of a session, lists its calls, or runs its read-only
+//! calls again and compares the results.
 
 mod again;
 
@@ -22,11 +23,11 @@ use crate::{
     terminal::Label,
 };
 
-/// What is longer is cut in the list: `--json` has the whole.
-const SHORT_INPUT: usize = 60;
+/// Longer inputs are truncated in the list; `--json` has the whole.
+const MAX_INPUT_CHARS: usize = 60;
 
-const INSTRUCTIONS: &str = "A recording: every call is answered with what the same call came to in an earlier session. Nothing is \
-    run. A call that was not made then is told so, with the nearest one that was.";
+const INSTRUCTIONS: &str = "This is a recording: every call returns the result that the same call had in an earlier session. No tool \
+    runs. A call that was not recorded returns an error with the nearest recorded one.";
 
 pub(super) fn command() -> Command {
     let choice = |name: &'static str, help: &'static str| {
@@ -35,18 +36,20 @@ pub(super) fn command() -> Command {
     Command::new("replay")
         .about("Serve the recorded results of a session again, instead of `haft mcp`")
         .long_about(
-            "Serve a recorded session over standard input and output, in place of `haft mcp`: a client that makes the same calls \
-             gets the same results, byte for byte, and nothing is run, asked or changed. A call that was made several times \
-             is answered in the order of then; once more, or with another input, it is told that it was not recorded.\n\n\
-             Results are there for sessions that were recorded with `haft mcp --keep-results`, or with `results = true` under \
-             `[store]` in your config.toml. Each is proven by the ledger before it is given.",
+            "Serve a recorded session over standard input and output, in place of `haft mcp`: a client that makes the \
+             same calls gets the same results, byte for byte, and nothing is run, asked or \
+             changed. Results of repeated calls come in the recorded order. A call beyond these, \
+             or with another input, returns an error that it was not recorded.\n\n\
+             Results exist for sessions that were recorded with `haft mcp --keep-results`, or with \
+             `results = true` under `[store]` in your config.toml. Each result is verified against \
+             the ledger before it is returned.",
         )
         .arg(Arg::new("session").value_name("SESSION").required(true).help(
-            "The session, as `haft ledger show` names it; mcp-… for a client of `haft mcp`",
+            "Session id from `haft ledger show`; mcp-… for a client of `haft mcp`",
         ))
-        .arg(choice("list", "Show the calls of the session, and what there is of their results"))
+        .arg(choice("list", "List the calls of the session, and whether their results are kept"))
         .arg(
-            choice("check", "Make the calls that only looked again, and show which results differ today; exits with 1 then")
+            choice("check", "Run the read-only calls again and show which results differ; exits with 1 if any does")
                 .conflicts_with("list"),
         )
         .arg(mcp::structured_option())
@@ -62,10 +65,10 @@ impl Cli<'_> {
         let runtime = runtime()?;
         let recording = runtime.block_on(Recording::of_session(place, session))?;
         if matches.get_flag("list") {
-            self.warn_of_losses(&recording);
+            self.warn_about_dropped_calls(&recording);
             return self.list_recording(&recording, globals.format);
         }
-        self.warn_of_gaps(&recording)?;
+        self.warn_about_missing_results(&recording)?;
         if matches.get_flag("check") {
             return self.check_again(settings, &recording, globals.format);
         }
@@ -83,13 +86,13 @@ impl Cli<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// A recording without results is none; one with gaps is told.
-    fn warn_of_gaps(&self, recording: &Recording) -> Result<(), ToolError> {
-        let count = |is_meant: fn(OutcomeStatus) -> bool| {
-            recording.calls().iter().filter(|call| is_meant(call.outcome_status)).count()
+    /// Returns an error for a recording without results, and warns about missing results.
+    fn warn_about_missing_results(&self, recording: &Recording) -> Result<(), ToolError> {
+        let count = |matches: fn(OutcomeStatus) -> bool| {
+            recording.calls().iter().filter(|call| matches(call.outcome_status)).count()
         };
         let session = recording.session();
-        self.warn_of_losses(recording);
+        self.warn_about_dropped_calls(recording);
         if count(|outcome_status| {
             matches!(outcome_status, OutcomeStatus::Kept(_) | OutcomeStatus::Changed)
         }) == 0
@@ -98,12 +101,14 @@ impl Cli<'_> {
             let (what, hint) = if dropped > 0 {
                 (
                     "is left",
-                    "raise `max_bytes` or `max_age_days` under `[outputs]` in your config.toml, and record anew",
+                    "raise `max_bytes` or `max_age_days` under `[outputs]` in your config.toml, \
+                     then record again",
                 )
             } else {
                 (
                     "was kept",
-                    "set `results = true` under `[store]` in your config.toml, or serve with `haft mcp --keep-results`, and record anew",
+                    "set `results = true` under `[store]` in your config.toml, or serve with \
+                     `haft mcp --keep-results`, then record again",
                 )
             };
             let message = format!("no result of session {session} {what}");
@@ -115,20 +120,23 @@ impl Cli<'_> {
         if missing > 0 {
             let all = recording.calls().len();
             let message = format!(
-                "of {all} results of session {session} {missing} are not there; `haft replay {session} --list` shows which"
+                "{missing} of {all} results of session {session} are missing; `haft replay \
+                 {session} --list` shows which"
             );
             self.terminal.tell(Label::Warning, &message);
         }
         Ok(())
     }
 
-    /// Calls that retention has dropped from the ledger leave no trace in the list of those that are there.
-    fn warn_of_losses(&self, recording: &Recording) {
+    /// Warns about calls that retention dropped from the ledger, because the list does not show
+    /// them.
+    fn warn_about_dropped_calls(&self, recording: &Recording) {
         let (lost, session) = (recording.lost(), recording.session());
         if lost > 0 {
             let calls = if lost == 1 { "call was" } else { "calls were" };
             let message = format!(
-                "session {session} is not whole: {lost} older {calls} dropped from the ledger (`ledger_days`, `ledger_bytes`)"
+                "session {session} is incomplete: {lost} older {calls} dropped from the ledger \
+                 (`ledger_days`, `ledger_bytes`)"
             );
             self.terminal.tell(Label::Warning, &message);
         }
@@ -151,7 +159,8 @@ impl Cli<'_> {
     }
 }
 
-/// What reads a recording has to go on while another runtime serves it: connections to a server live in the one that made them.
+/// Creates a runtime for reading the recording. It must keep running while another runtime serves,
+/// because database connections belong to the runtime that opened them.
 fn runtime() -> Result<&'static Runtime, ToolError> {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     Ok(Box::leak(Box::new(runtime.map_err(no_threads)?)))
@@ -159,7 +168,7 @@ fn runtime() -> Result<&'static Runtime, ToolError> {
 
 fn as_json(call: &RecordingCall) -> Value {
     let RecordingCall { seq, entry, outcome_status } = call;
-    let (bytes, word) = told(*outcome_status);
+    let (bytes, word) = result_status(*outcome_status);
     json!({
         "seq": seq, "call_id": entry.call_id, "began_ms": entry.began_ms, "tool": entry.tool, "input": entry.input,
         "error": entry.error, "parent": entry.parent, "result": word, "bytes": bytes,
@@ -169,7 +178,7 @@ fn as_json(call: &RecordingCall) -> Value {
 fn line(call: &RecordingCall, zone: &TimeZone) -> String {
     let RecordingCall { seq, entry, outcome_status } = call;
     let time = table::time(entry.began_ms, zone);
-    let result = match told(*outcome_status) {
+    let result = match result_status(*outcome_status) {
         (Some(bytes), word) => format!("{word}, {bytes} bytes"),
         (None, word) => word.to_owned(),
     };
@@ -181,7 +190,7 @@ fn line(call: &RecordingCall, zone: &TimeZone) -> String {
     )
 }
 
-fn told(outcome_status: OutcomeStatus) -> (Option<u64>, &'static str) {
+fn result_status(outcome_status: OutcomeStatus) -> (Option<u64>, &'static str) {
     match outcome_status {
         OutcomeStatus::Kept(bytes) => (Some(bytes), "kept"),
         OutcomeStatus::Dropped => (None, "dropped"),
@@ -193,8 +202,8 @@ fn told(outcome_status: OutcomeStatus) -> (Option<u64>, &'static str) {
 fn short(input: &Value) -> String {
     let text = input.to_string();
     let text = shown_in_line(&text);
-    if text.chars().count() <= SHORT_INPUT {
+    if text.chars().count() <= MAX_INPUT_CHARS {
         return text.into();
     }
-    text.chars().take(SHORT_INPUT - 1).chain(['…']).collect()
+    text.chars().take(MAX_INPUT_CHARS - 1).chain(['…']).collect()
 }

@@ -1,4 +1,5 @@
-//! `haft secret`: the secrets that requests and commands name as `secret:NAME`. Values come in here and never go out.
+//! `haft secret`: manages the secrets that requests and commands refer to as `secret:NAME`. It
+//! never prints a value.
 
 use std::process::ExitCode;
 
@@ -18,8 +19,8 @@ use crate::{
     terminal::{Tty, hidden_line},
 };
 
-/// More than a value may have, so that one that is too long is told as such.
-const LONGEST_INPUT: usize = 1 << 20;
+/// More than the maximum size of a value, so that the vault reports a value that is too long.
+const MAX_STDIN_BYTES: usize = 1 << 20;
 const VARIABLE: &str = "HAFT_SECRET_";
 
 pub(super) fn command() -> Command {
@@ -28,24 +29,28 @@ pub(super) fn command() -> Command {
     Command::new("secret")
         .about("Save, list and remove secrets that calls use as secret:NAME")
         .long_about(
-            "Keep secrets that requests and commands name as secret:NAME.\n\n\
-             An agent names a secret and never sees its value: it is put into a request, or into the environment of a \
-             command, by haft itself, and taken out of whatever comes back. `http_request` takes \
-             `Bearer secret:NAME` in a header; `bash` takes `KEY=secret:NAME` in `env` and asks first.",
+            "Manage secrets that requests and commands refer to as secret:NAME.\n\n\
+             An agent refers to a secret by name and never sees its value: haft puts the value \
+             into the request or the command's environment, and redacts it from the result. \
+             `http_request` accepts `Bearer secret:NAME` in a header; `bash` accepts \
+             `KEY=secret:NAME` in `env` and needs approval.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .subcommand(
             Command::new("set")
-                .about("Keep a secret; its value is asked for, or read from standard input")
+                .about("Store a secret; its value is asked for, or read from standard input")
                 .arg(name())
                 .arg(
                     Arg::new("host")
                         .long("host")
                         .value_name("HOST")
                         .action(ArgAction::Append)
-                        .help("Send it to this host only, `*.example.org` for all below one; then no command gets it"),
+                        .help(
+                            "Send it only to this host (`*.example.org`: all subdomains); \
+                            commands cannot use it then",
+                        ),
                 )
                 .arg(
                     Arg::new("key")
@@ -53,17 +58,23 @@ pub(super) fn command() -> Command {
                         .value_name("PLACE")
                         .value_parser(["auto", "keyring", "file"])
                         .default_value("auto")
-                        .help("Where the key of the first secret is kept: $HAFT_PASSPHRASE, else the desktop's keyring, else a file"),
+                        .help(
+                            "Where to keep the vault's key, chosen with the first secret: \
+                            $HAFT_PASSPHRASE, else the desktop's keyring, else a file",
+                        ),
                 )
                 .arg(
                     Arg::new("force")
                         .long("force")
                         .action(ArgAction::SetTrue)
-                        .help("Replace a secret of this name"),
+                        .help("Replace an existing secret of this name"),
                 ),
         )
-        .subcommand(Command::new("list").about("Names, hosts and places of all secrets; no values"))
-        .subcommand(Command::new("remove").about("Forget a secret").arg(name()))
+        .subcommand(
+            Command::new("list")
+                .about("List names, hosts and places of all secrets, without values"),
+        )
+        .subcommand(Command::new("remove").about("Delete a secret").arg(name()))
 }
 
 impl Cli<'_> {
@@ -71,14 +82,14 @@ impl Cli<'_> {
     pub(super) fn secret(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let Some((word, matches)) = matches.subcommand() else { return Ok(ExitCode::FAILURE) };
         let globals = Globals::of(matches);
-        let vault = vault(&self.environment.host).ok_or_else(homeless)?;
+        let vault = vault(&self.environment.host).ok_or_else(no_home)?;
         let name = matches.try_get_one::<String>("name").ok().flatten();
         let name = name.map_or("", String::as_str);
         match word {
             "set" => self.set_secret(&vault, name, matches, globals.format),
             "remove" => {
                 vault.remove(name)?;
-                self.told(globals.format, json!({"removed": name}), &format!("removed {name}"))
+                self.report(globals.format, json!({"removed": name}), &format!("removed {name}"))
             }
             _ => {
                 let settings = Settings::load(&globals.choices, &self.environment.host)?;
@@ -99,8 +110,8 @@ impl Cli<'_> {
         let replaces = matches.get_flag("force") || is_known && self.may_replace(name)?;
         let existing = if replaces { Existing::Replace } else { Existing::Keep };
         let value = match stdin::is_piped() {
-            true => stdin::read_text(LONGEST_INPUT)?,
-            // Before somebody types in vain.
+            true => stdin::read_text(MAX_STDIN_BYTES)?,
+            // Do not ask for a value if the name is invalid.
             false if !is_secret_name(name) => String::new(),
             false => typed(name)?,
         };
@@ -111,18 +122,18 @@ impl Cli<'_> {
         };
         let kept = vault.set_with(name, &value, &hosts, existing, wanted)?;
         let words = format!("set {name} ({})", kept.place);
-        self.told(format, json!({"set": listed(&kept)}), &words)
+        self.report(format, json!({"set": listed(&kept)}), &words)
     }
 
-    /// Whether the person at the terminal wants it; without one, `set` refuses by itself.
+    /// Asks the user whether to replace a secret. Without a terminal, `set` refuses.
     fn may_replace(&self, name: &str) -> Result<bool, ToolError> {
         let Some(tty) = Tty::open().ok().filter(|_| !stdin::is_piped()) else { return Ok(false) };
         tty.forget_typed_ahead();
-        tty.write(&format!("There is a secret {name} already. Replace it? [y/N] "));
+        tty.write(&format!("The secret {name} already exists. Replace it? [y/N] "));
         let answer = self.runtime.block_on(tty.line()).unwrap_or_default();
         match answer.to_ascii_lowercase().as_str() {
             "y" | "yes" => Ok(true),
-            _ => Err(called_off()),
+            _ => Err(not_set()),
         }
     }
 
@@ -134,20 +145,20 @@ impl Cli<'_> {
     ) -> Result<ExitCode, Stop> {
         let mut all: Vec<Value> = in_variables(credentials);
         let is_held = |name: &str| all.iter().any(|other| other["name"] == name);
-        // What a variable holds goes before what is kept.
+        // A variable takes precedence over the vault.
         let kept: Vec<Value> =
             vault.list()?.iter().filter(|kept| !is_held(&kept.name)).map(listed).collect();
         all.extend(kept);
         all.sort_by_key(|secret| secret["name"].as_str().unwrap_or_default().to_owned());
         let lines: Vec<String> = all.iter().map(line).collect();
         let words = match lines.is_empty() {
-            true => "no secrets; `haft secret set NAME` keeps one".to_owned(),
+            true => "no secrets; `haft secret set NAME` stores one".to_owned(),
             false => lines.join("\n"),
         };
-        self.told(format, json!({"secrets": all}), &words)
+        self.report(format, json!({"secrets": all}), &words)
     }
 
-    fn told(&self, format: Format, data: Value, words: &str) -> Result<ExitCode, Stop> {
+    fn report(&self, format: Format, data: Value, words: &str) -> Result<ExitCode, Stop> {
         match format {
             Format::Json => report::json(self.terminal, &data)?,
             Format::Text => self.terminal.print(words)?,
@@ -158,17 +169,17 @@ impl Cli<'_> {
 
 fn typed(name: &str) -> Result<String, ToolError> {
     let typed = hidden_line(&format!("Value of {name} (not shown): ")).map_err(|error| {
-        ToolError::unavailable(format!("there is no terminal to ask at: {error}"))
-            .hint("give the value on standard input")
+        ToolError::unavailable(format!("no terminal is available to ask for the value: {error}"))
+            .hint("pass the value on standard input")
     })?;
-    typed.ok_or_else(called_off)
+    typed.ok_or_else(not_set)
 }
 
-fn called_off() -> ToolError {
+fn not_set() -> ToolError {
     ToolError::new(haft_core::ErrorKind::Cancelled, "nothing was set")
 }
 
-/// Those that variables hold, by the config's names or their own.
+/// Returns the secrets in environment variables, named by the config or by their variable.
 fn in_variables(credentials: &[Credential]) -> Vec<Value> {
     let variables = haft::host::environment::all();
     let secret = |name: &str, hosts: &[String], variable: &str| json!({"name": name, "hosts": hosts, "place": format!("variable {variable}"), "set": null});
@@ -205,7 +216,7 @@ fn line(secret: &Value) -> String {
     format!("{}  {hosts}  ({}{at})", word("name"), word("place"))
 }
 
-fn homeless() -> ToolError {
-    ToolError::unavailable("without a home there is no place for secrets")
+fn no_home() -> ToolError {
+    ToolError::unavailable("cannot store secrets: $HOME is not set")
         .hint("set $HOME or $XDG_STATE_HOME")
 }

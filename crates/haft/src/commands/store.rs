@@ -1,4 +1,4 @@
-//! `haft store`: what is kept where, whether it is whole, and copies of it.
+//! `haft store`: shows, checks, backs up, restores and copies the store.
 
 mod migrate;
 
@@ -29,19 +29,19 @@ pub(super) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
-        .subcommand(Command::new("info").about("Where the store is, and what is in it"))
+        .subcommand(Command::new("info").about("Show where the store is, and what is in it"))
         .subcommand(Command::new("check").about(
-            "See whether the store and the chain of the ledger are whole; exits with 4 when not",
+            "Check the store and the ledger's chain of hashes; exits with 4 if one is damaged",
         ))
         .subcommand(
             Command::new("backup")
-                .about("Copy the store to a new file, while others go on working")
-                .arg(file("The file to make")),
+                .about("Copy the store to a new file while it is in use")
+                .arg(file("The file to create")),
         )
         .subcommand(
             Command::new("restore")
-                .about("Put a backup in the place of the store, which is kept under another name")
-                .arg(file("A file that `haft store backup` made")),
+                .about("Replace the store with a backup; the old store is renamed")
+                .arg(file("A file created by `haft store backup`")),
         )
         .subcommand(migrate::command())
 }
@@ -71,11 +71,11 @@ impl Cli<'_> {
                     self.done(format, &format!("copied to {}", file.display()))
                 }
                 _ => match restore(&address, &file()).await? {
-                    Some(aside) => {
-                        let aside = aside.display();
-                        self.done(format, &format!("put in place; what was there is {aside} now"))
+                    Some(renamed) => {
+                        let renamed = renamed.display();
+                        self.done(format, &format!("restored; the old store is now {renamed}"))
                     }
-                    None => self.done(format, "put in place"),
+                    None => self.done(format, "restored"),
                 },
             }
         };
@@ -110,35 +110,38 @@ impl Cli<'_> {
     }
 
     async fn check_store(&self, address: &StoreAddress, format: Format) -> Result<ExitCode, Stop> {
-        let mut wrong = existing(address).await?.check().await?;
+        let mut errors = existing(address).await?.check().await?;
         let ledger =
             StoreLedger::new(StoreLocation::new(address.clone()), ReplyTiming::AfterCommit);
-        // A store that is not whole may not be readable to its end.
+        // A damaged store may not be readable to its end.
         match ledger.verify(None).await {
             Ok(verified) => {
                 let each = verified.faults.into_iter();
-                wrong.extend(each.map(|fault| format!("call {}: {}", fault.seq, fault.what)));
+                errors.extend(each.map(|fault| format!("call {}: {}", fault.seq, fault.what)));
             }
-            Err(error) => wrong.push(error.to_string()),
+            Err(error) => errors.push(error.to_string()),
         }
         match format {
             Format::Json => {
-                report::json(self.terminal, &json!({"whole": wrong.is_empty(), "faults": wrong}))?;
+                report::json(
+                    self.terminal,
+                    &json!({"whole": errors.is_empty(), "faults": errors}),
+                )?;
             }
-            Format::Text if wrong.is_empty() => {
-                let whole = self.terminal.result_toned(Tone::Good, "whole");
+            Format::Text if errors.is_empty() => {
+                let intact = self.terminal.result_toned(Tone::Good, "intact");
                 let address = address.to_string();
-                write_out(&format!("{} is {whole}\n", shown_in_line(&address)))?;
+                write_out(&format!("{} is {intact}\n", shown_in_line(&address)))?;
             }
             Format::Text => {
-                self.terminal.print(&wrong.join("\n"))?;
-                let message = format!("the store {address} is not whole");
+                self.terminal.print(&errors.join("\n"))?;
+                let message = format!("the store {address} is damaged");
                 return Err(ToolError::conflict(message)
-                    .hint("copy it away, then put a backup in its place with `haft store restore FILE`")
+                    .hint("copy it elsewhere, then restore a backup with `haft store restore FILE`")
                     .into());
             }
         }
-        let code = if wrong.is_empty() { 0 } else { ErrorKind::Conflict.exit_code() };
+        let code = if errors.is_empty() { 0 } else { ErrorKind::Conflict.exit_code() };
         Ok(ExitCode::from(code))
     }
 
@@ -153,7 +156,7 @@ impl Cli<'_> {
 
 async fn existing(address: &StoreAddress) -> Result<Store, ToolError> {
     Store::existing(address).await?.ok_or_else(|| {
-        ToolError::not_found(format!("there is no store at {address}"))
-            .hint("the first call makes one; name another one with --store")
+        ToolError::not_found(format!("no store exists at {address}"))
+            .hint("the first call creates it; choose another one with --store")
     })
 }

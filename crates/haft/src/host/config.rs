@@ -1,5 +1,5 @@
-//! The files that say who may do what: found, read where they exist, and put together as one policy. The admin's word
-//! holds, the person's comes next, and a project, whose file came with the code, may only narrow.
+//! Finds and reads the config files and merges them into settings and one policy. An admin's file
+//! takes precedence over the user's. A project's file comes with the code, so it may only narrow.
 
 mod check;
 mod container;
@@ -24,88 +24,90 @@ use haft_core::{
 use haft_exec::{Allowance, ContainerSettings, NetworkSettings, ProcessSettings, ShownFolders};
 use haft_store::JournalRetention;
 
-use self::file::{File, Place};
+use self::file::{ConfigFile, ConfigLocation};
 pub use self::{
-    check::Checked,
+    check::CheckedConfig,
     outputs::OutputSettings,
     sandbox::{BACKENDS, backend_named},
-    store::{StoreSettings, usual as usual_store},
+    store::{StoreSettings, default_store},
 };
-use super::{Choices, environment::Environment, keeping};
+use super::{Choices, environment::Environment, storage};
 
-/// The machine owner's file. `$HAFT_ADMIN_CONFIG` names one more.
+/// The config file of the machine's admin. `$HAFT_ADMIN_CONFIG` names an additional one.
 const ADMIN_FILE: &str = "/etc/haft/admin.toml";
 const USER_FILE: &str = "haft/config.toml";
 const PROJECT_FILE: &str = ".haft/config.toml";
-/// Nobody writes more by hand, and whoever writes a config file for us should not fill our memory.
-const LARGEST_FILE: u64 = 1 << 20;
+/// Far more than a handwritten file has. The limit keeps a generated file from filling the memory.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// How much calls and commands may take.
+/// The limits of calls and of commands.
 #[derive(Clone, Debug, Default)]
-struct Sizes {
+struct AllLimits {
     calls: Limits,
     commands: Allowance,
 }
 
-/// Everything a call needs to know of its surroundings.
+/// The merged settings that calls run with.
 pub struct Settings {
-    /// The folder that is worked in.
+    /// The workspace folder.
     pub workspace: PathBuf,
-    /// Where the person stands.
+    /// The user's working directory.
     pub directory: PathBuf,
-    /// Further folders that file tools may work in, by name.
+    /// Additional folders that file tools may work in, by name.
     pub roots: Vec<(String, PathBuf)>,
     /// The rules of all layers.
     pub policy: Policy,
-    /// What calls may take.
+    /// Limits of calls.
     pub limits: Limits,
-    /// What commands may take.
+    /// Limits of commands.
     pub allowance: Allowance,
-    /// What commands run in.
+    /// Sandbox backend for commands.
     pub sandbox: ProcessSettings,
-    /// Folders outside the workspace that sandboxed commands see.
+    /// Folders outside the workspace that sandboxed commands can access.
     pub shown: ShownFolders,
-    /// What containers are made from, wanted or not.
+    /// Settings of the container backend. Present even when another backend is configured.
     pub container: Arc<ContainerSettings>,
-    /// How other machines are reached.
+    /// Network settings.
     pub network: NetworkSettings,
-    /// Where calls are recorded.
+    /// Where and how long calls are recorded.
     pub store: StoreSettings,
-    /// How long and how much is kept for undo; none when nothing is.
+    /// How long and how much is kept for undo. `None` when the journal is off.
     pub journal: Option<JournalRetention>,
-    /// What is kept of long results.
+    /// How long results are kept.
     pub outputs: OutputSettings,
-    /// The profile in force.
+    /// The active profile.
     pub profile: Option<String>,
-    /// Whether any file has rules, so that looking for idle ones makes sense.
+    /// True when any config file has rules, so that a check for unused rules makes sense.
     pub has_rules: bool,
 }
 
 impl Settings {
-    /// Reads what there is.
+    /// Reads and merges all config files.
     ///
     /// # Errors
-    /// Of kind `input`, with file, line and column when a file is at fault. Nothing runs under half a policy.
+    /// Of kind `input`, with file, line and column of an invalid entry. No call runs with an
+    /// incomplete policy.
     pub fn load(choices: &Choices, environment: &Environment) -> Result<Self, ToolError> {
         let directory = environment.directory.clone().ok_or_else(|| {
-            ToolError::input("the folder you are in is gone").hint("change to one that is there")
+            ToolError::input("the working directory no longer exists")
+                .hint("change to an existing directory")
         })?;
         let workspace = workspace::find(choices.workspace.as_deref(), &directory)?;
-        let files = Files::read(choices, environment, &workspace)?;
-        let store = store::settled(choices, &files.admin, &files.user, (&workspace, &directory))?;
+        let files = ConfigFiles::read(choices, environment, &workspace)?;
+        let store = store::merged(choices, &files.admin, &files.user, (&workspace, &directory))?;
         let mut settings = files.settings(workspace, directory, store)?;
         settings.profile = chosen_profile(choices, &files)?;
         if let Some(profile) = &settings.profile {
             settings.policy.profiles.get(profile)?;
         }
-        // Before anything asks whether a sandbox works: the policy does, and what runs commands.
-        if let Some(folder) = keeping::state(environment) {
+        // Set this before the policy or the executor checks whether a sandbox works.
+        if let Some(folder) = storage::state_folder(environment) {
             haft_exec::remember_probes_in(&folder);
         }
         Ok(settings)
     }
 
-    /// What descriptions speak of.
+    /// Returns the values that tool descriptions mention.
     pub fn workspace_info(&self) -> WorkspaceInfo {
         WorkspaceInfo {
             workspace: self.workspace.clone(),
@@ -115,35 +117,37 @@ impl Settings {
     }
 }
 
-struct Files {
-    /// An admin file can only narrow, so one more is always safe: that is why a variable may name it.
-    admin: Vec<File>,
-    user: File,
-    project: Option<File>,
-    /// What was said on the command line.
+struct ConfigFiles {
+    /// An admin file can only narrow, so it is safe that an environment variable may add one.
+    admin: Vec<ConfigFile>,
+    user: ConfigFile,
+    project: Option<ConfigFile>,
+    /// Options from the command line.
     session: Layer,
-    /// The sandbox backend that the command line asks for.
+    /// Sandbox backend from the command line.
     sandbox: Option<ProcessSettings>,
 }
 
-impl Files {
+impl ConfigFiles {
     fn read(
         choices: &Choices,
         environment: &Environment,
         workspace: &Path,
     ) -> Result<Self, ToolError> {
         let home = environment.home.as_deref();
-        let read = |kind, path: &Path, absence| read(Place::new(kind, path, home), path, absence);
+        let read = |kind, path: &Path, if_missing| {
+            read_file(ConfigLocation::new(kind, path, home), path, if_missing)
+        };
         let mut admin =
-            Vec::from_iter(read(LayerKind::Admin, Path::new(ADMIN_FILE), Absence::Usual)?);
+            Vec::from_iter(read(LayerKind::Admin, Path::new(ADMIN_FILE), MissingFile::Skip)?);
         if let Some(path) = &environment.admin_config {
-            admin.extend(read(LayerKind::Admin, path, Absence::Error)?);
+            admin.extend(read(LayerKind::Admin, path, MissingFile::Fail)?);
         }
-        let (user_path, absence) = user_file(choices, environment);
-        let user = read(LayerKind::User, &user_path, absence)?;
-        // Without a file the layer is still there: advice on what to change has to name it.
-        let user = user.unwrap_or_else(|| File::empty(LayerKind::User, &user_path));
-        let project = read(LayerKind::Project, &workspace.join(PROJECT_FILE), Absence::Usual)?;
+        let (user_path, if_missing) = user_file(choices, environment);
+        let user = read(LayerKind::User, &user_path, if_missing)?;
+        // Add the layer even without a file, because hints on what to change name it.
+        let user = user.unwrap_or_else(|| ConfigFile::empty(LayerKind::User, &user_path));
+        let project = read(LayerKind::Project, &workspace.join(PROJECT_FILE), MissingFile::Skip)?;
         let mut session = Layer::new(LayerKind::Session, "the command line");
         session.mode = choices.approve;
         let sandbox = choices.sandbox.clone();
@@ -169,19 +173,19 @@ impl Files {
         let mut policy = Policy::new(layers);
         self.add_profiles(&mut policy)?;
         self.add_secrets(&mut policy);
-        let Sizes { calls: limits, commands: allowance } = self.sizes();
+        let AllLimits { calls: limits, commands: allowance } = self.limits();
         let roots = self.user.roots.clone();
         let owners = || self.admin.iter().chain([&self.user]);
-        let container = Arc::new(container::settled(owners().map(|file| &file.container)));
+        let container = Arc::new(container::merged(owners().map(|file| &file.container)));
         let backend = sandbox::backend(self.sandbox.as_ref(), &self.admin, &self.user)?;
         let sandbox = match backend {
             ProcessSettings::Container(_) => ProcessSettings::Container(container.clone()),
             other => other,
         };
-        let checked = sandbox.clone();
-        policy.sandbox = match checked {
+        let backend = sandbox.clone();
+        policy.sandbox = match backend {
             ProcessSettings::Nothing => SandboxCheck::switched_off(),
-            around => SandboxCheck::new(move || around.works()),
+            backend => SandboxCheck::new(move || backend.works()),
         };
         let profile = None;
         Ok(Settings {
@@ -192,12 +196,12 @@ impl Files {
             limits,
             allowance,
             sandbox,
-            shown: sandbox::settled(owners()),
+            shown: sandbox::merged(owners()),
             container,
             network: network::settings(self.admin.iter().chain([&self.user])),
             store,
-            journal: journal::settled(owners()),
-            outputs: outputs::settled(owners()),
+            journal: journal::merged(owners()),
+            outputs: outputs::merged(owners()),
             profile,
             has_rules,
         })
@@ -210,8 +214,9 @@ impl Files {
             .any(|folder| folder.canonicalize().is_ok_and(|real| real == workspace))
     }
 
-    /// A person's profile may replace a built-in one, the admin's replaces both; a project's may only be new, or it
-    /// could widen what somebody chose by name.
+    /// Adds the profiles of all files. A user's profile may replace a built-in one, and an admin's
+    /// replaces both. A project's profile needs a new name; otherwise it could widen a profile that
+    /// the user chose by name.
     fn add_profiles(&self, policy: &mut Policy) -> Result<(), ToolError> {
         for file in [&self.user].into_iter().chain(&self.admin) {
             for (name, profile) in &file.profiles {
@@ -233,7 +238,8 @@ impl Files {
         Ok(())
     }
 
-    /// What an admin hides stays hidden; the exceptions of others are about the rest.
+    /// Adds the secret paths of all files. Exceptions of the user do not apply to paths that an
+    /// admin hides.
     fn add_secrets(&self, policy: &mut Policy) {
         let by_admin = self.admin.iter().flat_map(|file| file.secrets.iter().cloned());
         policy.secret_paths.hide_always(by_admin);
@@ -243,9 +249,9 @@ impl Files {
         policy.secret_paths.reveal(owners.flat_map(|file| file.except.iter().cloned()));
     }
 
-    /// A person sets them; admin and project may only lower them.
-    fn sizes(&self) -> Sizes {
-        let mut limits = Sizes::default();
+    /// Merges the limits. The user sets them; an admin and a project may only lower them.
+    fn limits(&self) -> AllLimits {
+        let mut limits = AllLimits::default();
         for (limit, value) in &self.user.limits {
             limit.set(&mut limits, *value);
         }
@@ -256,21 +262,21 @@ impl Files {
     }
 }
 
-/// The person's own file, and whether it must be there.
-fn user_file(choices: &Choices, environment: &Environment) -> (PathBuf, Absence) {
+/// Returns the path of the user's file, and whether it may be missing.
+fn user_file(choices: &Choices, environment: &Environment) -> (PathBuf, MissingFile) {
     match (&choices.config, &environment.config_home) {
-        (Some(path), _) => (path.clone(), Absence::Error),
-        (None, Some(folder)) => (folder.join(USER_FILE), Absence::Usual),
-        (None, None) => (Path::new("~/.config").join(USER_FILE), Absence::Usual),
+        (Some(path), _) => (path.clone(), MissingFile::Fail),
+        (None, Some(folder)) => (folder.join(USER_FILE), MissingFile::Skip),
+        (None, None) => (Path::new("~/.config").join(USER_FILE), MissingFile::Skip),
     }
 }
 
-/// The profile that was asked for, unless an admin file names one: then that one holds.
-fn chosen_profile(choices: &Choices, files: &Files) -> Result<Option<String>, ToolError> {
+/// Returns the requested profile, unless an admin file sets one: then that one.
+fn chosen_profile(choices: &Choices, files: &ConfigFiles) -> Result<Option<String>, ToolError> {
     let fixed = files.admin.iter().find_map(|file| Some((file.profile.clone()?, &file.layer.file)));
     match (fixed, &choices.profile) {
         (Some((fixed, file)), Some(asked)) if fixed != *asked => {
-            let message = format!("profile `{asked}` cannot be chosen: {file} sets `{fixed}`");
+            let message = format!("profile `{asked}` cannot be used: {file} sets `{fixed}`");
             Err(ToolError::denied(message).hint("leave out --profile"))
         }
         (Some((fixed, _)), _) => Ok(Some(fixed)),
@@ -282,40 +288,47 @@ fn chosen_profile(choices: &Choices, files: &Files) -> Result<Option<String>, To
     }
 }
 
-/// What it means that a file is not there.
+/// Effect of a missing file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Absence {
-    /// Most people have none.
-    Usual,
-    /// Somebody named it.
-    Error,
+enum MissingFile {
+    /// The file is optional.
+    Skip,
+    /// The user named the file.
+    Fail,
 }
 
-fn read(place: Place<'_>, path: &Path, absence: Absence) -> Result<Option<File>, ToolError> {
+fn read_file(
+    location: ConfigLocation<'_>,
+    path: &Path,
+    if_missing: MissingFile,
+) -> Result<Option<ConfigFile>, ToolError> {
     let fail = |problem: String| {
-        let hint = "mend the file or its permissions; nothing runs while it cannot be read";
+        let hint = "fix the file or its permissions; no call runs until it can be read";
         ToolError::input(format!("{}: {problem}", path.display())).hint(hint)
     };
-    // Looked at before it is opened: opening a pipe that a project put here would wait for ever.
+    // Check the file type before opening: opening a named pipe that a project put here would block
+    // forever.
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && absence == Absence::Usual => {
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound && if_missing == MissingFile::Skip =>
+        {
             return Ok(None);
         }
-        Err(error) => return Err(fail(format!("cannot be read: {error}"))),
+        Err(error) => return Err(fail(format!("cannot read the file: {error}"))),
     };
     if !metadata.is_file() {
-        return Err(fail("is not a regular file".to_owned()));
+        return Err(fail("not a regular file".to_owned()));
     }
-    if metadata.len() > LARGEST_FILE {
-        return Err(fail(format!("is larger than {LARGEST_FILE} bytes")));
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(fail(format!("larger than {MAX_FILE_BYTES} bytes")));
     }
-    let text =
-        std::fs::read_to_string(path).map_err(|error| fail(format!("cannot be read: {error}")))?;
-    file::parse(&text, &place).map(Some)
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| fail(format!("cannot read the file: {error}")))?;
+    file::parse(&text, &location).map(Some)
 }
 
-/// How a file is called in messages and rules.
+/// Returns a file's name as it appears in messages and rules.
 fn name_of(path: &Path) -> Arc<str> {
     path.display().to_string().into()
 }

@@ -1,11 +1,12 @@
-//! What a host knows of its process: variables and the working directory, read once and handed on as values.
+//! The environment variables and the working directory of the process. They are read once and
+//! passed on as values.
 
 use std::{ffi::OsString, path::PathBuf};
 
-/// What the process was started with, besides its arguments.
+/// The environment that the process was started in.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// Where the person stands; none when that directory is gone.
+    /// Working directory. `None` when it no longer exists.
     pub directory: Option<PathBuf>,
     /// `$HOME`.
     pub home: Option<PathBuf>,
@@ -17,9 +18,9 @@ pub struct Environment {
     pub admin_config: Option<PathBuf>,
     /// `$USER`.
     pub user: Option<String>,
-    /// `$TMPDIR`, or where the system keeps what is not for memory.
+    /// `$TMPDIR`, or `/var/tmp`, which is not in memory on common systems.
     pub temporary: PathBuf,
-    /// The variables that hold secrets, to be kept out of everything that is shown.
+    /// Variables that hold secrets, to be redacted from all output.
     pub secrets: Vec<(String, String)>,
 }
 
@@ -27,7 +28,7 @@ impl Environment {
     /// Reads the variables and the working directory of this process.
     pub fn read() -> Self {
         let home = variable("HOME").map(PathBuf::from);
-        // The specification has relative paths ignored here.
+        // The XDG specification requires relative paths to be ignored.
         let folder = |name: &str| {
             variable(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
         };
@@ -45,19 +46,19 @@ impl Environment {
     }
 }
 
-/// All of them, for programs that are started; a few are handed on.
+/// Returns all variables, for child processes. Only a few of them are passed on.
 #[expect(clippy::disallowed_methods, reason = "this is the door the environment enters by")]
 pub fn all() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 
-/// A variable that is set to something.
+/// Returns a variable unless it is unset or empty.
 #[expect(clippy::disallowed_methods, reason = "this is the door the environment enters by")]
 pub fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// What the names of variables that hold secrets have in them.
+/// Parts of names by which a variable counts as a secret.
 const SECRET_NAMES: &[&str] =
     &["TOKEN", "SECRET", "PASSWORD", "PASSPHRASE", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY"];
 
@@ -66,7 +67,7 @@ fn secrets() -> Vec<(String, String)> {
     let named = |(name, value): (OsString, OsString)| {
         let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
         let is_secret = SECRET_NAMES.iter().any(|part| name.contains(part));
-        // Where a secret lies is not the secret, and tools have to speak of paths.
+        // The path of a secret file is not secret itself, and tools need to print paths.
         (is_secret && !value.starts_with('/')).then_some((name, value))
     };
     std::env::vars_os().filter_map(named).collect()

@@ -1,24 +1,24 @@
-//! The clients haft can be put into: where each keeps its list of MCP servers, and what an entry looks like there. Every
-//! rule names the page it was taken from, as it stood in November 2026.
+//! The clients that haft can be added to: where each keeps its list of MCP servers, and what an
+//! entry looks like. Every rule names its source, as of November 2026.
 
 use std::path::{Path, PathBuf};
 
 use haft_core::{ToolError, did_you_mean, nearest};
 use serde_json::{Value, json};
 
-use super::{document::Format, launch::Launch};
-use crate::environment::Environment;
+use super::{document::ConfigFormat, server_command::ServerCommand};
+use crate::environment::CliEnvironment;
 
-/// Whose configuration is meant.
+/// Scope of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// The project's, which travels with it.
+pub(crate) enum InitScope {
+    /// The project's configuration, which is part of the project.
     Project,
-    /// The person's, for every project.
+    /// The user's configuration, for all projects.
     User,
 }
 
-impl Scope {
+impl InitScope {
     pub(crate) const ALL: [Self; 2] = [Self::Project, Self::User];
 
     pub(crate) fn name(self) -> &'static str {
@@ -31,7 +31,7 @@ impl Scope {
 
 /// A client that starts MCP servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Client {
+pub(crate) enum ClientApp {
     Claude,
     Codex,
     OpenCode,
@@ -41,7 +41,7 @@ pub(crate) enum Client {
     Cursor,
 }
 
-impl Client {
+impl ClientApp {
     pub(crate) const ALL: [Self; 7] = [
         Self::Claude,
         Self::Codex,
@@ -53,7 +53,7 @@ impl Client {
     ];
 
     /// # Errors
-    /// When no client is called that, with the nearest name.
+    /// When no client has that name. The hint has the nearest name.
     pub(crate) fn named(word: &str) -> Result<Self, ToolError> {
         let folded = word.to_lowercase().replace(['-', '_', ' '], "");
         let is_meant = |client: &Self| {
@@ -66,8 +66,11 @@ impl Client {
         let near = did_you_mean(&nearest(&folded, names));
         let all = format!("the clients are {}", names.join(", "));
         let shown: String = word.chars().take(80).collect();
-        Err(ToolError::not_found(format!("haft knows no client `{shown}`"))
-            .hint(if near.is_empty() { all } else { near }))
+        Err(ToolError::not_found(format!("unknown client `{shown}`")).hint(if near.is_empty() {
+            all
+        } else {
+            near
+        }))
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -92,22 +95,23 @@ impl Client {
         }
     }
 
-    pub(super) fn format(self) -> Format {
-        if self == Self::Codex { Format::Toml } else { Format::Json }
+    pub(super) fn format(self) -> ConfigFormat {
+        if self == Self::Codex { ConfigFormat::Toml } else { ConfigFormat::Json }
     }
 
-    /// The files that may hold the list, the one to make first. Clients that read several merge them.
+    /// Returns the files that may hold the list, with the one to create first. Clients that read
+    /// several files merge them.
     pub(super) fn files(
         self,
-        scope: Scope,
+        scope: InitScope,
         workspace: &Path,
-        environment: &Environment,
+        environment: &CliEnvironment,
     ) -> Result<Vec<PathBuf>, ToolError> {
         match scope {
-            Scope::Project => {
+            InitScope::Project => {
                 Ok(self.in_project().iter().map(|file| workspace.join(file)).collect())
             }
-            Scope::User => self.of_user(environment),
+            InitScope::User => self.of_user(environment),
         }
     }
 
@@ -117,7 +121,7 @@ impl Client {
             Self::Claude => &[".mcp.json"],
             // developers.openai.com/codex/mcp: "or in .codex/config.toml for one trusted project".
             Self::Codex => &[".codex/config.toml"],
-            // opencode.ai/docs/config, "Format" and "Locations".
+            // opencode.ai/docs/config, "ConfigFormat" and "Locations".
             Self::OpenCode => &[
                 "opencode.json",
                 "opencode.jsonc",
@@ -135,8 +139,8 @@ impl Client {
         }
     }
 
-    fn of_user(self, environment: &Environment) -> Result<Vec<PathBuf>, ToolError> {
-        let Environment { host, codex_home, claude_home, .. } = environment;
+    fn of_user(self, environment: &CliEnvironment) -> Result<Vec<PathBuf>, ToolError> {
+        let CliEnvironment { host, codex_home, claude_home, .. } = environment;
         let haft::host::environment::Environment { home, config_home, .. } = host;
         let own = |folder: &Option<PathBuf>, in_home: &str| {
             folder.clone().or_else(|| home.as_ref().map(|home| home.join(in_home)))
@@ -151,7 +155,8 @@ impl Client {
             Self::Gemini => (own(&None, ".gemini"), &["settings.json"]),
             // zed.dev/docs/configuring-zed: the same folder on Linux and macOS.
             Self::Zed => (own(config_home, ".config"), &["zed/settings.json"]),
-            // The user profile of code.visualstudio.com/docs/configure/settings; on macOS it lies elsewhere.
+            // The user profile of code.visualstudio.com/docs/configure/settings; on macOS it lies
+            // elsewhere.
             Self::VsCode if cfg!(target_os = "macos") => {
                 (own(&None, "Library/Application Support"), &["Code/User/mcp.json"])
             }
@@ -159,14 +164,15 @@ impl Client {
             Self::Cursor => (own(&None, ".cursor"), &["mcp.json"]),
         };
         let folder = folder.ok_or_else(|| {
-            ToolError::unavailable("your own configuration cannot be found: HOME is not set")
+            ToolError::unavailable("cannot find your own configuration: $HOME is not set")
                 .hint("set HOME, or use `--scope project`")
         })?;
         Ok(files.iter().map(|file| folder.join(file)).collect())
     }
 
-    /// Where in the file the servers are listed. OpenCode 2 nests them one level deeper and still reads what OpenCode 1
-    /// wrote (opencode.ai/docs/migrate-v1), so the deeper list is used only where somebody already has it.
+    /// Returns the path of the list in the file. OpenCode 2 nests the list one level deeper and
+    /// still reads the form of OpenCode 1 (opencode.ai/docs/migrate-v1), so the deeper list is used
+    /// only if it exists.
     pub(super) fn path(self, present: Option<&Value>) -> &'static [&'static str] {
         match self {
             Self::Claude | Self::Gemini | Self::Cursor => &["mcpServers"],
@@ -175,21 +181,22 @@ impl Client {
             Self::VsCode => &["servers"],
             Self::OpenCode => {
                 let nested = present.and_then(|file| file.get("mcp")?.get("servers")?.as_object());
-                // A server may itself be called `servers`; then it says of which type it is.
+                // A server may itself be called `servers`. It is then recognised by its `type`.
                 let is_list = nested.is_some_and(|servers| !servers.contains_key("type"));
                 if is_list { &["mcp", "servers"] } else { &["mcp"] }
             }
         }
     }
 
-    /// The entry that starts haft.
-    pub(super) fn entry(self, launch: &Launch, path: &[&str]) -> Value {
-        let (command, arguments) = (&launch.command, launch.arguments(self.workspace_variable()));
+    /// Returns the entry that starts haft.
+    pub(super) fn entry(self, server: &ServerCommand, path: &[&str]) -> Value {
+        let (command, arguments) = (&server.command, server.arguments(self.workspace_variable()));
         match self {
             Self::Claude | Self::Codex | Self::Gemini | Self::Cursor => {
                 json!({ "command": command, "args": arguments })
             }
-            // There was a `source` key in 2025; zed-industries/zed#62818 says that no field of that name is left.
+            // There was a `source` key in 2025; zed-industries/zed#62818 says that no field of that
+            // name is left.
             Self::Zed => json!({ "command": command, "args": arguments }),
             // "type: Yes (required)" in the reference.
             Self::VsCode => json!({ "type": "stdio", "command": command, "args": arguments }),
@@ -206,37 +213,42 @@ impl Client {
         }
     }
 
-    /// What stands for the open folder in arguments. Only where it is needed: Cursor starts servers in `/` and does not
-    /// answer `roots/list`, though it says that it would (as the docs of lean-ctx 3.9.13 found), but it puts the folder in
-    /// for this variable in both of its files. The others start servers in the project or tell its roots.
+    /// Returns the variable that stands for the open folder in arguments. Only Cursor needs it: it
+    /// starts servers in `/`, and although it announces `roots/list` it does not answer it (as the
+    /// docs of lean-ctx 3.9.13 found), but it replaces this variable in both of its files. The
+    /// other clients start servers in the project or send its roots.
     fn workspace_variable(self) -> Option<&'static str> {
         (self == Self::Cursor).then_some("${workspaceFolder}")
     }
 
-    /// What a new file has besides.
+    /// Returns the additional line of a new file.
     pub(super) fn first_lines(self) -> Option<(&'static str, &'static str)> {
-        // OpenCode writes this line into files that lack it, which would look like somebody's change to us.
+        // OpenCode adds this line to files that lack it, which haft would take for a change by
+        // another program.
         (self == Self::OpenCode).then_some(("$schema", "https://opencode.ai/config.json"))
     }
 
-    /// What the person has to do for it to count.
-    pub(crate) fn next_step(self, scope: Scope) -> &'static str {
+    /// Returns what the user has to do next to make the client use haft.
+    pub(crate) fn next_step(self, scope: InitScope) -> &'static str {
         match (self, scope) {
-            (Self::Claude, Scope::Project) => {
-                "start `claude` in this project, choose to use the server it found (not the answer it offers first), and look at `/mcp`"
+            (Self::Claude, InitScope::Project) => {
+                "start `claude` in this project, choose to use the server it found (not the first \
+                 answer in the list), and check `/mcp`"
             }
-            (Self::Claude, Scope::User) => "start `claude` again and look at `/mcp`",
-            (Self::Codex, Scope::Project) => {
-                "codex reads this file only in projects that it trusts; start it again and look at `/mcp`"
+            (Self::Claude, InitScope::User) => "start `claude` again and check `/mcp`",
+            (Self::Codex, InitScope::Project) => {
+                "codex reads this file only in projects that it trusts; start it again and check \
+                 `/mcp`"
             }
-            (Self::Codex, Scope::User) => "start `codex` again and look at `/mcp`",
-            (Self::OpenCode, _) => "start `opencode` again and look at `opencode mcp list`",
-            (Self::Gemini, Scope::Project) => {
-                "gemini reads this file only in folders that it trusts; start it again and look at `/mcp`"
+            (Self::Codex, InitScope::User) => "start `codex` again and check `/mcp`",
+            (Self::OpenCode, _) => "start `opencode` again and check `opencode mcp list`",
+            (Self::Gemini, InitScope::Project) => {
+                "gemini reads this file only in folders that it trusts; start it again and check \
+                 `/mcp`"
             }
-            (Self::Gemini, Scope::User) => "start `gemini` again and look at `/mcp`",
+            (Self::Gemini, InitScope::User) => "start `gemini` again and check `/mcp`",
             (Self::Zed, _) => {
-                "look at the MCP servers in Zed's settings; a green dot says that it runs"
+                "check the MCP servers in Zed's settings; a green dot means that haft runs"
             }
             (Self::VsCode, _) => "start the server from `MCP: List Servers` in the command palette",
             (Self::Cursor, _) => "switch the server on under MCPs in Cursor's settings",

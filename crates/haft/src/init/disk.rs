@@ -1,5 +1,5 @@
-//! Other programs' configuration on the disk: read whole, replaced in one step, and never without a copy of what was
-//! there. A link is followed, because dotfiles are often links into a repository.
+//! Reads and replaces configuration files of other programs. A file is replaced atomically and only
+//! after a backup. Symbolic links are followed, because dotfiles are often links into a repository.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
@@ -10,47 +10,47 @@ use std::{
 
 use haft_core::{ErrorKind, ToolError};
 
-/// Claude Code keeps whole conversations in its file; beyond this it is not a configuration any more.
-const LARGEST: u64 = 64 << 20;
-/// How many names are tried before something else must be wrong.
-const MOST_NAMES: usize = 100;
+/// Claude Code keeps whole conversations in its file. A larger file is not a configuration.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+/// Attempts to find an unused file name.
+const MAX_NAME_ATTEMPTS: usize = 100;
 
-/// A file as it is now.
+/// The current content of a file.
 #[derive(Debug)]
-pub(super) struct Found {
-    /// Where it really lies.
+pub(super) struct FoundConfig {
+    /// Path with symbolic links resolved.
     pub(super) path: PathBuf,
-    /// None when it is not there.
+    /// `None` when the file does not exist.
     pub(super) text: Option<String>,
 }
 
 /// # Errors
-/// When it is there and cannot be read as text.
-pub(super) fn look(path: &Path) -> Result<Found, ToolError> {
+/// When the file exists but is not readable as text.
+pub(super) fn read(path: &Path) -> Result<FoundConfig, ToolError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Found { path: real_place(path), text: None });
+            return Ok(FoundConfig { path: resolved(path), text: None });
         }
-        Err(error) => return Err(refused("cannot be looked at", path, error)),
+        Err(error) => return Err(refused("cannot be inspected", path, error)),
         Ok(_) => {}
     }
     let real = path.canonicalize().map_err(|error| {
-        let message = format!("{} is a link that leads nowhere: {error}", path.display());
-        ToolError::not_found(message).hint("mend or remove the link, then call again")
+        let message = format!("{} is a broken symbolic link: {error}", path.display());
+        ToolError::not_found(message).hint("fix or remove the link, then retry")
     })?;
-    let metadata = real.metadata().map_err(|error| refused("cannot be looked at", &real, error))?;
-    check_sort(&real, &metadata)?;
+    let metadata = real.metadata().map_err(|error| refused("cannot be inspected", &real, error))?;
+    check_type(&real, &metadata)?;
     let bytes = fs::read(&real).map_err(|error| refused("cannot be read", &real, error))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        let message = format!("{} is not UTF-8: byte {at} begins no character", real.display());
-        ToolError::new(ErrorKind::Unsupported, message).hint("save it as UTF-8, then call again")
+        let message = format!("{} is not UTF-8: byte {at} is invalid", real.display());
+        ToolError::new(ErrorKind::Unsupported, message).hint("save it as UTF-8, then retry")
     })?;
-    Ok(Found { path: real, text: Some(text) })
+    Ok(FoundConfig { path: real, text: Some(text) })
 }
 
-/// Where something that is not there yet would really lie, so that it is known again once it is there.
-fn real_place(path: &Path) -> PathBuf {
+/// Resolves the existing part of a path, so that a new file has the same path once it exists.
+fn resolved(path: &Path) -> PathBuf {
     let real = |folder: &Path| {
         let rest = path.strip_prefix(folder).ok()?;
         folder.canonicalize().ok().map(|folder| folder.join(rest))
@@ -58,22 +58,23 @@ fn real_place(path: &Path) -> PathBuf {
     path.ancestors().skip(1).find_map(real).unwrap_or_else(|| path.to_owned())
 }
 
-fn check_sort(path: &Path, metadata: &Metadata) -> Result<(), ToolError> {
+fn check_type(path: &Path, metadata: &Metadata) -> Result<(), ToolError> {
     if !metadata.is_file() {
         let message = format!("{} is not a regular file", path.display());
-        return Err(ToolError::new(ErrorKind::Unsupported, message)
-            .hint("move it out of the way, then call again"));
+        return Err(
+            ToolError::new(ErrorKind::Unsupported, message).hint("move it away, then retry")
+        );
     }
-    if metadata.len() > LARGEST {
-        let message = format!("{} is larger than {LARGEST} bytes", path.display());
+    if metadata.len() > MAX_FILE_BYTES {
+        let message = format!("{} is larger than {MAX_FILE_BYTES} bytes", path.display());
         return Err(ToolError::new(ErrorKind::TooLarge, message)
             .hint("add the entry by hand; `--print` shows it"));
     }
     Ok(())
 }
 
-/// Puts `text` in the place of what is there, in one step: whoever reads meanwhile sees the old or the new. Mode and owner
-/// stay.
+/// Replaces a file's content atomically: another process reads either the old or the new content.
+/// Mode and owner stay.
 pub(super) fn replace(path: &Path, text: &str) -> Result<(), ToolError> {
     let present = path.metadata().ok();
     let fail = |error| refused("cannot be written", path, error);
@@ -83,7 +84,7 @@ pub(super) fn replace(path: &Path, text: &str) -> Result<(), ToolError> {
     .map_err(fail)?;
     let written = fill(file, text, present.as_ref()).and_then(|()| fs::rename(&unfinished, path));
     if let Err(error) = written {
-        // What is left over would only be in the way; the error that is told is the first one.
+        // Report the first error, not that of the cleanup.
         let _ = fs::remove_file(&unfinished);
         return Err(fail(error));
     }
@@ -91,7 +92,8 @@ pub(super) fn replace(path: &Path, text: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Keeps a copy of `text` beside the file and says where. Never in the place of an older copy.
+/// Writes a copy of `text` next to the file and returns its path. An older copy is never
+/// overwritten.
 pub(super) fn back_up(path: &Path, text: &str) -> Result<PathBuf, ToolError> {
     let fail = |error| refused("cannot be backed up", path, error);
     let present = path.metadata().ok();
@@ -105,18 +107,18 @@ pub(super) fn back_up(path: &Path, text: &str) -> Result<PathBuf, ToolError> {
     Ok(backup)
 }
 
-/// Makes the folder a file lies in, and says which had to be made, the innermost last.
+/// Creates the folder of a file and returns the created folders, innermost last.
 pub(super) fn make_folder_of(path: &Path) -> Result<Vec<PathBuf>, ToolError> {
     let Some(folder) = path.parent() else { return Ok(Vec::new()) };
     let mut missing: Vec<PathBuf> =
         folder.ancestors().take_while(|folder| !folder.exists()).map(Path::to_owned).collect();
     missing.reverse();
-    fs::create_dir_all(folder).map_err(|error| refused("cannot be made", folder, error))?;
+    fs::create_dir_all(folder).map_err(|error| refused("cannot be created", folder, error))?;
     Ok(missing)
 }
 
 /// # Errors
-/// When it is there and stays.
+/// When the file exists and cannot be removed.
 pub(super) fn remove(path: &Path) -> Result<(), ToolError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -136,11 +138,12 @@ fn create_beside(
     options.write(true).create_new(true).mode(mode);
     let mut n = 0;
     loop {
-        let beside = path.with_file_name(name(n));
+        let sibling = path.with_file_name(name(n));
         n += 1;
-        match options.open(&beside) {
-            Ok(file) => return Ok((beside, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n < MOST_NAMES => {}
+        match options.open(&sibling) {
+            Ok(file) => return Ok((sibling, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n < MAX_NAME_ATTEMPTS => {
+            }
             Err(error) => return Err(error),
         }
     }
@@ -148,7 +151,7 @@ fn create_beside(
 
 fn fill(mut file: File, text: &str, like: Option<&Metadata>) -> io::Result<()> {
     if let Some(like) = like {
-        // Only a privileged caller can give a file away, and only then is there somebody to give it to.
+        // Only a privileged process can change the owner, and only then is it needed.
         let _ = std::os::unix::fs::fchown(&file, Some(like.uid()), Some(like.gid()));
         file.set_permissions(fs::Permissions::from_mode(like.mode() & 0o777))?;
     }
@@ -156,7 +159,8 @@ fn fill(mut file: File, text: &str, like: Option<&Metadata>) -> io::Result<()> {
     file.sync_all()
 }
 
-/// So that the new name survives a crash. Where a folder cannot be synced the file is still whole.
+/// Syncs the folder so that the new name survives a crash. If that fails, the file is still
+/// complete.
 fn sync_folder(path: &Path) {
     let folder = path.parent().and_then(|folder| File::open(folder).ok());
     let _ = folder.map(|folder| folder.sync_all());
@@ -173,6 +177,6 @@ fn refused(what: &str, path: &Path, error: io::Error) -> ToolError {
         _ => ErrorKind::Unavailable,
     };
     ToolError::new(kind, format!("{} {what}: {error}", path.display()))
-        .hint("mend the permissions there, or add the entry by hand; `--print` shows it")
+        .hint("fix the permissions there, or add the entry by hand; `--print` shows it")
         .caused_by(error)
 }

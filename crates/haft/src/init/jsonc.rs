@@ -1,5 +1,5 @@
-//! JSON with comments and trailing commas, read with the place of everything, so that one member can be set or removed
-//! while every other byte stays. What the values mean is not looked at.
+//! Edits JSON with comments and trailing commas: sets or removes one member and keeps every other
+//! byte. The meaning of the values does not matter here.
 
 mod parse;
 
@@ -7,14 +7,20 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use self::parse::{Kind, Member, Node};
-pub(super) use self::parse::{Tree, parse};
-use super::text::{Fault, Style, begins_line, indentation_at};
+use self::parse::{JsonKind, JsonMember, JsonNode};
+pub(super) use self::parse::{JsonTree, parse};
+use super::text::{TextError, TextStyle, begins_line, indentation_at};
 
-/// The text with `name` in the object at `path` being `value`. Objects on the way that are missing are made.
-pub(super) fn set(text: &str, path: &[&str], name: &str, value: &Value) -> Result<String, Fault> {
-    let Some(root) = parse(text)? else { return Ok(around_comments(text, path, name, value)) };
-    let style = Style::of(text, root.first_indentation(text));
+/// Returns the text with `name` set to `value` in the object at `path`. Missing objects on the path
+/// are created.
+pub(super) fn set(
+    text: &str,
+    path: &[&str],
+    name: &str,
+    value: &Value,
+) -> Result<String, TextError> {
+    let Some(root) = parse(text)? else { return Ok(below_comments(text, path, name, value)) };
+    let style = TextStyle::of(text, root.first_indentation(text));
     let (object, missing) = root.descend(path)?;
     match (missing.split_first(), object.member(name)) {
         (None, Some(member)) => {
@@ -34,10 +40,11 @@ pub(super) fn set(text: &str, path: &[&str], name: &str, value: &Value) -> Resul
     }
 }
 
-/// The text without `name` in the object at `path`.
-pub(super) fn remove(text: &str, path: &[&str], name: &str) -> Result<String, Fault> {
+/// Returns the text without `name` in the object at `path`.
+pub(super) fn remove(text: &str, path: &[&str], name: &str) -> Result<String, TextError> {
     let mut text = text.to_owned();
-    // Where a name stands twice the last one counts, so taking only that one out would bring the other to life.
+    // When a name occurs twice, the last one counts. Removing only that one would make the other
+    // one count.
     loop {
         let Some(root) = parse(&text)? else { return Ok(text) };
         let (object, missing) = root.descend(path)?;
@@ -47,7 +54,7 @@ pub(super) fn remove(text: &str, path: &[&str], name: &str) -> Result<String, Fa
     }
 }
 
-/// A document that has nothing but `name` at `path`, below the line that may come first.
+/// Returns a document with only `name` at `path`, after an optional first line.
 pub(super) fn document(
     first: Option<(&str, &str)>,
     path: &[&str],
@@ -58,12 +65,12 @@ pub(super) fn document(
     if let (Some((key, text)), Some(members)) = (first, whole.as_object_mut()) {
         members.shift_insert(0, key.to_owned(), text.into());
     }
-    format!("{}\n", pretty(&whole, "", &Style::default()))
+    format!("{}\n", pretty(&whole, "", &TextStyle::default()))
 }
 
-/// A file of blanks and comments has no root yet: it gets one below them.
-fn around_comments(text: &str, path: &[&str], name: &str, value: &Value) -> String {
-    let style = Style::of(text, None);
+/// Adds a root object below the text of a file that has only blanks and comments.
+fn below_comments(text: &str, path: &[&str], name: &str, value: &Value) -> String {
+    let style = TextStyle::of(text, None);
     let object = pretty(&wrapped(path, name, value), "", &style);
     let before = text.trim_end();
     let gap = if before.is_empty() { "" } else { style.line_end };
@@ -77,10 +84,10 @@ fn wrapped(path: &[&str], name: &str, value: &Value) -> Value {
 
 fn insert(
     text: &str,
-    root: &Node,
-    object: &Node,
+    root: &JsonNode,
+    object: &JsonNode,
     (name, value): (&str, &Value),
-    style: &Style,
+    style: &TextStyle,
 ) -> String {
     let is_minified = !root.members().is_empty() && root.is_on_one_line(text);
     let stays_on_line = !object.members().is_empty() && object.is_on_one_line(text);
@@ -91,11 +98,11 @@ fn insert(
     }
 }
 
-fn insert_in_line(text: &str, object: &Node, name: &str, value: &Value) -> String {
+fn insert_in_line(text: &str, object: &JsonNode, name: &str, value: &Value) -> String {
     let member = format!("{}: {}", quoted(name), inline(value));
     let (at, inserted) = match object.members().last() {
         None => (object.span.start + 1, member),
-        Some(Member { comma: Some(comma), .. }) => (comma + 1, format!(" {member},")),
+        Some(JsonMember { comma: Some(comma), .. }) => (comma + 1, format!(" {member},")),
         Some(last) => (last.value.span.end, format!(", {member}")),
     };
     spliced(text, [(at..at, inserted)])
@@ -103,9 +110,9 @@ fn insert_in_line(text: &str, object: &Node, name: &str, value: &Value) -> Strin
 
 fn insert_on_new_line(
     text: &str,
-    object: &Node,
+    object: &JsonNode,
     (name, value): (&str, &Value),
-    style: &Style,
+    style: &TextStyle,
 ) -> String {
     let last = object.members().last();
     let outer = indentation_at(text, object.span.start);
@@ -113,9 +120,9 @@ fn insert_on_new_line(
         Some(last) if begins_line(text, last.at) => indentation_at(text, last.at).to_owned(),
         _ => format!("{outer}{}", style.unit),
     };
-    let end_of_last = last.map_or(object.span.start + 1, Member::end);
+    let end_of_last = last.map_or(object.span.start + 1, JsonMember::end);
     let closing = object.span.end - 1;
-    // Behind the comments that stand there: those on the last member's line are about that member.
+    // Insert after the comments there: comments on the last member's line belong to that member.
     let at = parse::end_of_comments(text, end_of_last);
     let rest = text.get(at..closing).unwrap_or_default();
     let comma = if last.is_some_and(|last| last.comma.is_some()) { "," } else { "" };
@@ -125,15 +132,15 @@ fn insert_on_new_line(
     if !rest.contains('\n') {
         inserted.extend([style.line_end, outer]);
     }
-    // What was between the brace and the next one is blank and goes when it is no line end.
+    // The blanks between the braces are replaced unless they contain a line end.
     let replaced = if rest.contains('\n') { at..at } else { at..closing };
     let missing_comma = last.filter(|last| last.comma.is_none()).map(|last| last.value.span.end);
     let comma = missing_comma.map(|at| (at..at, ",".to_owned()));
     spliced(text, comma.into_iter().chain([(replaced, inserted)]))
 }
 
-/// What to cut so that the member, its comma and its line are gone.
-fn removal(text: &str, members: &[Member], idx: usize) -> Vec<(Range<usize>, String)> {
+/// Returns the ranges to delete for a member, its comma and its line.
+fn removal(text: &str, members: &[JsonMember], idx: usize) -> Vec<(Range<usize>, String)> {
     let Some(member) = members.get(idx) else { return Vec::new() };
     let previous = idx.checked_sub(1).and_then(|idx| members.get(idx));
     let line = text.get(..member.at).and_then(|before| before.rfind('\n')).map(|at| at + 1);
@@ -159,7 +166,7 @@ fn is_blank(text: Option<&str>) -> bool {
     text.is_some_and(|text| text.trim().is_empty())
 }
 
-/// The text with each range replaced. The ranges are in order and do not overlap.
+/// Replaces each range in the text. The ranges are sorted and do not overlap.
 fn spliced(text: &str, edits: impl IntoIterator<Item = (Range<usize>, String)>) -> String {
     let mut edited = String::with_capacity(text.len() + 256);
     let mut at = 0;
@@ -172,8 +179,8 @@ fn spliced(text: &str, edits: impl IntoIterator<Item = (Range<usize>, String)>) 
     edited
 }
 
-/// Objects over several lines, lists on one: what is written here has short lists.
-fn pretty(value: &Value, indentation: &str, style: &Style) -> String {
+/// Formats objects on several lines and lists on one line, because the lists here are short.
+fn pretty(value: &Value, indentation: &str, style: &TextStyle) -> String {
     let Value::Object(members) = value else { return inline(value) };
     let inner = format!("{indentation}{}", style.unit);
     let members: Vec<String> = members
@@ -203,8 +210,9 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-impl Tree {
-    /// What a text says once `name` at `path` is set; none when something else than an object is in the way.
+impl JsonTree {
+    /// Returns the tree with `name` at `path` set, or `None` when a value on the path is not an
+    /// object.
     pub(super) fn with(
         before: Option<Self>,
         path: &[&str],
@@ -220,7 +228,7 @@ impl Tree {
         Some(root)
     }
 
-    /// The same without `name` at `path`.
+    /// Returns the tree without `name` at `path`.
     pub(super) fn without(mut self, path: &[&str], name: &str) -> Self {
         let mut object = Some(&mut self);
         for key in path {
@@ -232,7 +240,7 @@ impl Tree {
         self
     }
 
-    /// As a value, in which the last of several members with one name counts.
+    /// Converts to a value. Of several members with the same name the last one counts.
     pub(super) fn value(&self) -> Value {
         match self {
             Self::Object(members) => {
@@ -272,9 +280,13 @@ impl Tree {
     }
 }
 
-impl Node {
-    /// The object at `path`, or the innermost one on the way, with what is missing of the path.
-    fn descend<'a, 'p>(&'a self, path: &'p [&'p str]) -> Result<(&'a Self, &'p [&'p str]), Fault> {
+impl JsonNode {
+    /// Returns the object at `path`, or the innermost existing one with the missing rest of the
+    /// path.
+    fn descend<'a, 'p>(
+        &'a self,
+        path: &'p [&'p str],
+    ) -> Result<(&'a Self, &'p [&'p str]), TextError> {
         let mut object = self;
         object.must_be_object("the file")?;
         for (idx, key) in path.iter().enumerate() {
@@ -287,15 +299,17 @@ impl Node {
         Ok((object, &[]))
     }
 
-    fn must_be_object(&self, what: &str) -> Result<(), Fault> {
+    fn must_be_object(&self, what: &str) -> Result<(), TextError> {
         match self.kind {
-            Kind::Object(_) => Ok(()),
-            _ => Err(Fault::new(self.span.start, format!("{what} must be an object in braces"))),
+            JsonKind::Object(_) => Ok(()),
+            _ => {
+                Err(TextError::new(self.span.start, format!("{what} must be an object in braces")))
+            }
         }
     }
 
-    /// The member that counts: of several with one name the last.
-    fn member(&self, name: &str) -> Option<&Member> {
+    /// Returns the member of this name: the last one if there are several.
+    fn member(&self, name: &str) -> Option<&JsonMember> {
         self.members().iter().rev().find(|member| member.name == name)
     }
 
@@ -303,7 +317,7 @@ impl Node {
         text.get(self.span.clone()).is_some_and(|text| !text.contains('\n'))
     }
 
-    /// How far the first member is indented, if it begins a line.
+    /// Returns the first member's indentation, if it starts a line.
     fn first_indentation<'t>(&self, text: &'t str) -> Option<&'t str> {
         let first = self.members().first()?;
         begins_line(text, first.at).then(|| indentation_at(text, first.at))

@@ -1,5 +1,5 @@
-//! One table of a TOML file, set or removed as text, so that every other byte stays. The parser only says what stands
-//! where; nothing is printed from its tree.
+//! Sets or removes one table of a TOML file as text and keeps every other byte. The parser is used
+//! only to find positions.
 
 use std::ops::Range;
 
@@ -9,19 +9,24 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::text::{Fault, line_end};
+use super::text::{TextError, line_end};
 
-/// What the file says.
+/// Parses the file.
 ///
 /// # Errors
-/// With the first place that cannot be read.
-pub(super) fn parse(text: &str) -> Result<toml::Table, Fault> {
-    text.parse().map_err(|error: toml::de::Error| fault(&error))
+/// With the position of the first syntax error.
+pub(super) fn parse(text: &str) -> Result<toml::Table, TextError> {
+    text.parse().map_err(|error: toml::de::Error| text_error(&error))
 }
 
-/// The text with the table `parent.name` holding `entry`.
-pub(super) fn set(text: &str, parent: &str, name: &str, entry: &Value) -> Result<String, Fault> {
-    let whole = DeTable::parse(text).map_err(|error| fault(&error))?;
+/// Returns the text with `entry` as the table `parent.name`.
+pub(super) fn set(
+    text: &str,
+    parent: &str,
+    name: &str,
+    entry: &Value,
+) -> Result<String, TextError> {
+    let whole = DeTable::parse(text).map_err(|error| text_error(&error))?;
     let end = line_end(text);
     let section = section(parent, name, entry).replace('\n', end);
     match Entry::find(text, whole.get_ref(), parent, name)? {
@@ -47,12 +52,12 @@ pub(super) fn set(text: &str, parent: &str, name: &str, entry: &Value) -> Result
     }
 }
 
-/// The text without the table `parent.name`.
-pub(super) fn remove(text: &str, parent: &str, name: &str) -> Result<String, Fault> {
-    let whole = DeTable::parse(text).map_err(|error| fault(&error))?;
+/// Returns the text without the table `parent.name`.
+pub(super) fn remove(text: &str, parent: &str, name: &str) -> Result<String, TextError> {
+    let whole = DeTable::parse(text).map_err(|error| text_error(&error))?;
     match Entry::find(text, whole.get_ref(), parent, name)? {
         Entry::Sections(mut lines) => {
-            // The blank line that was put before it goes with it.
+            // Remove the blank line before the table too.
             if let Some(first) = lines.first_mut() {
                 let before = text.get(..first.start).unwrap_or_default();
                 let shorter = before.strip_suffix('\n').map(|before| before.trim_end_matches('\r'));
@@ -67,7 +72,7 @@ pub(super) fn remove(text: &str, parent: &str, name: &str) -> Result<String, Fau
     }
 }
 
-/// A file that has nothing but this table.
+/// Returns a section with only this table.
 pub(super) fn section(parent: &str, name: &str, entry: &Value) -> String {
     let lines = entry.as_object().into_iter().flatten();
     let lines = lines.map(|(key, value)| format!("{key} = {}\n", inline(value)));
@@ -83,17 +88,17 @@ fn inline(value: &Value) -> String {
         Value::Array(items) => {
             format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", "))
         }
-        // A JSON string is a TOML string, but for one character that TOML wants escaped.
+        // A JSON string is also a TOML string, except that TOML requires U+007F to be escaped.
         scalar => scalar.to_string().replace('\u{7f}', "\\u007F"),
     }
 }
 
-/// How the table is written.
+/// The form that the table is written in.
 enum Entry {
     None,
-    /// With headers of its own: the lines of each.
+    /// With headers. The lines of each section.
     Sections(Vec<Range<usize>>),
-    /// As `name = { … }`: that statement's lines, and the value in them.
+    /// As `name = { … }`. The lines of the statement, and its value.
     Inline {
         statement: Range<usize>,
         value: Range<usize>,
@@ -101,15 +106,15 @@ enum Entry {
 }
 
 impl Entry {
-    fn find(text: &str, whole: &DeTable<'_>, parent: &str, name: &str) -> Result<Self, Fault> {
+    fn find(text: &str, whole: &DeTable<'_>, parent: &str, name: &str) -> Result<Self, TextError> {
         let Some((key, tables)) = whole.get_key_value(parent) else { return Ok(Self::None) };
         let by_hand = |at: usize, what: &str| {
-            let problem = format!("{what} is written in a form that haft does not edit");
-            Err(Fault::new(at, problem))
+            let problem = format!("{what} is written in a form that haft cannot edit");
+            Err(TextError::new(at, problem))
         };
         let Some(table) = tables.get_ref().as_table() else {
             let problem = format!("`{parent}` must be a table");
-            return Err(Fault::new(key.span().start, problem));
+            return Err(TextError::new(key.span().start, problem));
         };
         let Some((key, value)) = table.get_key_value(name) else {
             let is_inline = text.get(tables.span()).is_some_and(|text| text.starts_with('{'));
@@ -133,8 +138,8 @@ impl Entry {
     }
 }
 
-/// The lines of every section whose header begins with `path`: from the header to its last statement. Comments that
-/// follow are about what follows.
+/// Returns the lines of every section whose header starts with `path`: from the header to the last
+/// statement. Later comments belong to what follows.
 fn sections(text: &str, whole: &DeTable<'_>, path: &[&str]) -> Vec<Range<usize>> {
     let mut values = Vec::new();
     spans_of_values(whole, &mut values);
@@ -162,7 +167,7 @@ fn owned(path: &[&str]) -> Vec<String> {
     path.iter().map(|key| (*key).to_owned()).collect()
 }
 
-/// The keys of a header line.
+/// Returns the keys of a header line.
 fn header(line: &str) -> Option<Vec<String>> {
     let table = DeTable::parse(line).ok()?;
     let mut keys = Vec::new();
@@ -191,7 +196,7 @@ fn spans_of_values(table: &DeTable<'_>, spans: &mut Vec<Range<usize>>) {
     table.iter().for_each(|(_, value)| walk(value, spans));
 }
 
-/// The text without the ranges, which are counted from a place `offset` bytes before it.
+/// Returns the text without the ranges. The ranges start `offset` bytes before the text.
 fn without(text: &str, ranges: &[Range<usize>], offset: usize) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut at = 0;
@@ -215,8 +220,8 @@ fn line_after(text: &str, at: usize) -> usize {
     text.get(at..).and_then(|rest| rest.find('\n')).map_or(text.len(), |end| at + end + 1)
 }
 
-fn fault(error: &toml::de::Error) -> Fault {
-    Fault::new(error.span().map_or(0, |span| span.start), error.message())
+fn text_error(error: &toml::de::Error) -> TextError {
+    TextError::new(error.span().map_or(0, |span| span.start), error.message())
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn press_choice(&mut self, key: Option<&Key>) -> Reaction {
-        let Some(Key::Letter(letter)) = key else { return Reaction::Say(self.choices()) };
+        let Some(Key::Letter(letter)) = key else { return self.ask_again() };
         match letter.to_ascii_lowercase() {
             'y' => Reaction::Decide(ApprovalDecision::approve(self.person, "terminal")),
             'n' => Reaction::Decide(ApprovalDecision::deny(self.person, "terminal", None)),
@@ -131,9 +131,13 @@ impl<'a> Conversation<'a> {
             '?' => Reaction::Say(self.explanation()),
             digit => match self.offered_at(digit) {
                 Some(index) => self.choose(index),
-                None => Reaction::Say(self.choices()),
+                None => self.ask_again(),
             },
         }
+    }
+
+    fn ask_again(&self) -> Reaction {
+        Reaction::Say(format!("\n{}", self.choices()))
     }
 
     /// With one scope, the offer names it and nothing is left to choose.
@@ -307,10 +311,8 @@ impl<'a> Conversation<'a> {
     pub(crate) fn choices(&self) -> String {
         let key = |key: &str, meaning: &str| format!("{} {meaning}", self.toned(Tone::Strong, key));
         let mut choices = vec![key("[y]", "yes, once")];
-        match self.on_offer().len() {
-            0 => {}
-            1 => choices.push(key("[1]", "yes, from now on")),
-            number => choices.push(key(&format!("[1-{number}]"), "yes, from now on")),
+        if let Some(numbers) = self.numbers() {
+            choices.push(key(&format!("[{numbers}]"), "yes, from now on"));
         }
         choices.extend([
             key("[n]", "no"),
@@ -321,23 +323,33 @@ impl<'a> Conversation<'a> {
         format!("  {}   ({})\n> ", choices.join("   "), self.time_left())
     }
 
+    /// The keys of the rules on offer.
+    fn numbers(&self) -> Option<String> {
+        match self.on_offer().len() {
+            0 => None,
+            1 => Some("1".to_owned()),
+            count => Some(format!("1-{count}")),
+        }
+    }
+
     fn time_left(&self) -> String {
         let seconds = self.request.expires_ms.saturating_sub(self.request.created_ms) / 1000;
         if seconds < 60 { format!("{seconds} s") } else { format!("{} min", seconds / 60) }
     }
 
     fn explanation(&self) -> String {
-        let line =
-            |key: &str, meaning: &str| format!("  {} {meaning}", self.toned(Tone::Strong, key));
-        let mut lines = vec![line("y    ", "run this call, once")];
-        if !self.on_offer().is_empty() {
+        let line = |key: &str, meaning: &str| {
+            format!("  {}  {meaning}", self.toned(Tone::Strong, &format!("{key:<6}")))
+        };
+        let mut lines = vec![line("y", "run this call, once")];
+        if let Some(numbers) = self.numbers() {
             let meaning = "run it, and save the rule with this number; you then choose its scope";
-            lines.push(line("1-9  ", meaning));
+            lines.push(line(&numbers, meaning));
         }
         lines.extend([
-            line("n    ", "do not run it"),
-            line("w    ", "do not run it, and tell the model what to do instead"),
-            line("v    ", "show everything: all lines of the preview, and the arguments"),
+            line("n", "do not run it"),
+            line("w", "do not run it, and tell the model what to do instead"),
+            line("v", "show everything: all lines of the preview, and the arguments"),
             line("Ctrl-C", "cancel the call"),
         ]);
         lines.push(format!(
@@ -498,7 +510,7 @@ mod tests {
             },
             accesses,
             preview,
-            reason: "mode `safe` asks before: write src/a.rs".into(),
+            reason: "mode `safe`: write src/a.rs".into(),
             suggestions: vec![
                 suggestion(&["write(src/a.rs)"], None),
                 suggestion(&["write(src/**)"], Some(PromptsAvoided { spared: 3, asked: 12 })),
@@ -526,7 +538,7 @@ mod tests {
           | {
           |   "path": "src/a.rs"
           | }
-          why: mode `safe` asks before: write src/a.rs
+          why: mode `safe`: write src/a.rs
           [y] yes, once   [n] no   [w] no, with a note   [v] view all   [?] help   (10 min)
         >
         "#);
@@ -580,10 +592,10 @@ mod tests {
           | {
           |   "path": "src/a.rs"
           | }
-          why: mode `safe` asks before: write src/a.rs
+          why: mode `safe`: write src/a.rs
           yes, and do not ask again for
             [1] write(src/a.rs)
-            [2] write(src/**)    would have spared 3 of 12 questions so far
+            [2] write(src/**)    would have avoided 3 of the last 12 prompts
           [y] yes, once   [1-2] yes, from now on   [n] no   [w] no, with a note   [v] view all   [?] help   (10 min)
         >
         "#);
@@ -761,7 +773,7 @@ mod tests {
             letters("0"),
         ];
         for keys in unclear {
-            assert_eq!(said(talk.press(&keys)), talk.choices(), "{keys:?}");
+            assert_eq!(said(talk.press(&keys)), format!("\n{}", talk.choices()), "{keys:?}");
         }
         let approved = Some(ApprovalDecision::approve("ada", "terminal"));
         assert_eq!(decided(talk.press(&letters("Y"))), approved);
@@ -789,23 +801,34 @@ mod tests {
     #[test]
     fn a_note_is_typed_and_denies() {
         let request = sample();
-        let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
+        let new = || Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
         let note = |reaction| decided(reaction).map(|it| (it.approved, it.note));
         let expected = |text: &str| Some((false, Some(text.to_owned())));
-        assert_eq!(note(press(&mut talk, "wyes, but later\n")), expected("yes, but later"));
+        assert_eq!(note(press(&mut new(), "wyes, but later\n")), expected("yes, but later"));
+        let mut talk = new();
         press(&mut talk, "w");
         assert_eq!(said(talk.press(&[Key::Letter('a'), Key::Letter('\u{202e}')])), "a\\u{202e}");
         assert_eq!(said(talk.press(&[Key::Backspace])), "\r\x1b[K> a");
         talk.press(&[Key::Paste(" b\n\u{1b}c".into())]);
         assert_eq!(note(talk.press(&[Key::Enter])), expected("a bc"));
-        assert_eq!(note(press(&mut talk, "w\n")), Some((false, None)));
+        assert_eq!(note(press(&mut new(), "w\n")), Some((false, None)));
     }
 
     #[test]
     fn a_question_mark_explains_the_choices() {
         let request = sample();
         let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
-        insta::assert_snapshot!(said(press(&mut talk, "?")).trim_end(), @"");
+        insta::assert_snapshot!(said(press(&mut talk, "?")).trim(), @"
+        y       run this call, once
+          1-2     run it, and save the rule with this number; you then choose its scope
+          n       do not run it
+          w       do not run it, and tell the model what to do instead
+          v       show everything: all lines of the preview, and the arguments
+          Ctrl-C  cancel the call
+          Enter and other keys do nothing. Without an answer the call does not run (10 min).
+          [y] yes, once   [1-2] yes, from now on   [n] no   [w] no, with a note   [v] view all   [?] help   (10 min)
+        >
+        ");
     }
 
     #[test]

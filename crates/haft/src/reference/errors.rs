@@ -1,101 +1,101 @@
-//! What a call can end in, told from structure: the gate gives some kinds to any tool, each power brings its own, and so
-//! do a few fields that mean the same wherever they stand.
+//! Lists the errors that a call can return. The gate adds some kinds to every tool, each power adds
+//! its own, and so do a few fields that have the same meaning in all tools.
 
 use haft_core::{ErrorKind, Power, Schema, ToolSpec};
 
 use super::{put, put_table};
 
-type Reason = (ErrorKind, &'static str);
+type ErrorCase = (ErrorKind, &'static str);
 
-/// What the gate itself answers.
-const OF_ANY_CALL: &[Reason] = &[
-    (ErrorKind::Input, "the arguments do not fit the tool's schema"),
-    (ErrorKind::NotFound, "there is no tool of that name"),
+/// Errors of the gate itself.
+const OF_ANY_CALL: &[ErrorCase] = &[
+    (ErrorKind::Input, "the arguments do not match the tool's schema"),
+    (ErrorKind::NotFound, "no tool has that name"),
     (ErrorKind::Denied, "a rule, the profile or a secret path forbids the call"),
-    (ErrorKind::ApprovalDenied, "a person said no"),
-    (ErrorKind::ApprovalExpired, "nobody answered in time"),
-    (ErrorKind::ApprovalUnavailable, "the call needs a yes and nobody can be asked"),
+    (ErrorKind::ApprovalDenied, "an approver refused the call"),
+    (ErrorKind::ApprovalExpired, "no approver answered in time"),
+    (ErrorKind::ApprovalUnavailable, "the call needs approval, but no approver is available"),
     (ErrorKind::TooLarge, "the input is larger than `limits.input_bytes`"),
     (ErrorKind::Timeout, "the deadline passed"),
-    (ErrorKind::Cancelled, "the caller called it off"),
+    (ErrorKind::Cancelled, "the caller cancelled the call"),
     (ErrorKind::Internal, "the tool has a bug"),
 ];
 
-/// What using a power can end in.
-fn of_power(power: Power) -> &'static [Reason] {
+/// Returns the errors that using a power can cause.
+fn of_power(power: Power) -> &'static [ErrorCase] {
     match power {
         Power::ReadFiles => &[
             (
                 ErrorKind::Input,
-                "the path is a directory where a file is wanted, or the other way round",
+                "the path is a directory but a file is needed, or the other way round",
             ),
-            (ErrorKind::NotFound, "there is nothing at the path"),
+            (ErrorKind::NotFound, "the path does not exist"),
             (
                 ErrorKind::Denied,
-                "the path leads outside the workspace, or the file system does not permit it",
+                "the path is outside the workspace, or the file system denies permission",
             ),
-            (ErrorKind::Conflict, "somebody is moving the path about"),
+            (ErrorKind::Conflict, "the path keeps changing"),
             (ErrorKind::Unsupported, "the file is binary, a pipe, a socket or a device"),
-            (ErrorKind::TooLarge, "the file is larger than the tool takes"),
+            (ErrorKind::TooLarge, "the file is larger than the tool supports"),
             (
                 ErrorKind::Unavailable,
-                "the system has no room or no handles left, or is using the file",
+                "the disk is full, the system has no file handles left, or the file is in use",
             ),
-            (ErrorKind::ToolFailed, "the disk cannot be read"),
+            (ErrorKind::ToolFailed, "reading from the disk failed"),
         ],
         Power::WriteFiles => &[
-            (ErrorKind::NotFound, "there is nothing at the path"),
+            (ErrorKind::NotFound, "the path does not exist"),
             (
                 ErrorKind::Denied,
-                "the path leads outside the workspace, or the file system does not permit it",
+                "the path is outside the workspace, or the file system denies permission",
             ),
-            (ErrorKind::Conflict, "something else is at the path, or it was changed meanwhile"),
-            (ErrorKind::Unsupported, "the thing is of a sort that is not changed"),
-            (ErrorKind::Partial, "some of several files were changed and could not be taken back"),
             (
-                ErrorKind::Unavailable,
-                "there is no space left, or another process is changing the path",
+                ErrorKind::Conflict,
+                "another file is at the path, or the file changed in the meantime",
             ),
-            (ErrorKind::ToolFailed, "the disk cannot be written"),
+            (ErrorKind::Unsupported, "the tool does not change this type of file"),
+            (ErrorKind::Partial, "some files were changed and could not be restored"),
+            (ErrorKind::Unavailable, "the disk is full, or another process is changing the path"),
+            (ErrorKind::ToolFailed, "writing to the disk failed"),
         ],
         Power::Shell => &[
-            (ErrorKind::ToolFailed, "the command ended with another code than 0"),
+            (ErrorKind::ToolFailed, "the command exited with a code other than 0"),
             (ErrorKind::Unavailable, "the program or its sandbox is missing"),
         ],
         Power::Net | Power::Mcp | Power::Model => &[
-            (ErrorKind::Network, "the other side does not answer, or answers with an error"),
-            (ErrorKind::Unavailable, "nothing is configured to reach it by"),
+            (ErrorKind::Network, "the server does not respond, or responds with an error"),
+            (ErrorKind::Unavailable, "no connection to it is configured"),
         ],
         Power::ReadStore | Power::WriteStore => &[
-            (ErrorKind::NotFound, "there is no such record"),
-            (ErrorKind::Conflict, "the record was changed meanwhile"),
+            (ErrorKind::NotFound, "the record does not exist"),
+            (ErrorKind::Conflict, "the record changed in the meantime"),
             (ErrorKind::Unavailable, "the store cannot be opened"),
         ],
         Power::Tools => &[(ErrorKind::Partial, "some of the calls it made failed")],
-        Power::Lsp => &[(ErrorKind::Unavailable, "there is no server for the language")],
-        // What a program that embeds haft does behind its own capabilities is its own to tell.
+        Power::Lsp => &[(ErrorKind::Unavailable, "no server for the language is available")],
+        // An embedding program documents the errors of its own capabilities.
         _ => &[],
     }
 }
 
-/// Fields that mean the same in every tool that has them.
+/// Fields that have the same meaning in every tool.
 const OF_FIELD: &[(&str, ErrorKind, &str)] = &[
-    ("expected_version", ErrorKind::Conflict, "the file is no longer in `expected_version`"),
-    (
-        "on_conflict",
-        ErrorKind::Conflict,
-        "there is something at the path and `on_conflict` is `error`",
-    ),
-    ("pattern", ErrorKind::Input, "`pattern` is no glob or regular expression"),
+    ("expected_version", ErrorKind::Conflict, "the file's version is no longer `expected_version`"),
+    ("on_conflict", ErrorKind::Conflict, "the path exists and `on_conflict` is `error`"),
+    ("pattern", ErrorKind::Input, "`pattern` is not a valid glob or regular expression"),
     ("old_string", ErrorKind::NotFound, "`old_string` is not in the file"),
-    ("old_string", ErrorKind::Conflict, "`old_string` is there more than once"),
-    ("patches", ErrorKind::Input, "`patches` overlap, or name lines that the file does not have"),
+    ("old_string", ErrorKind::Conflict, "`old_string` is in the file more than once"),
+    (
+        "patches",
+        ErrorKind::Input,
+        "`patches` overlap, or refer to lines that the file does not have",
+    ),
     ("patch", ErrorKind::Input, "`patch` is neither an envelope nor a unified diff"),
-    ("patch", ErrorKind::Conflict, "a hunk of `patch` fits nowhere"),
+    ("patch", ErrorKind::Conflict, "a hunk of `patch` matches no place in the file"),
     ("recursive", ErrorKind::Conflict, "the directory is not empty and `recursive` is not set"),
 ];
 
-/// The kinds that a tool's powers and fields bring, in the order of the documentation.
+/// Returns the error kinds of a tool's powers and fields, in the order of the documentation.
 pub(super) fn of_tool(spec: &ToolSpec) -> Vec<ErrorKind> {
     let by_power = spec.needs.iter().flat_map(|need| of_power(need.power)).map(|(kind, _)| *kind);
     let by_field = of_fields(&spec.input).into_iter().map(|(kind, _)| kind);
@@ -103,27 +103,27 @@ pub(super) fn of_tool(spec: &ToolSpec) -> Vec<ErrorKind> {
     ErrorKind::ALL.iter().copied().filter(|kind| kinds.contains(kind)).collect()
 }
 
-pub(super) fn of_fields(input: &Schema) -> Vec<Reason> {
+pub(super) fn of_fields(input: &Schema) -> Vec<ErrorCase> {
     let has = |field: &str| input.properties().any(|(name, _)| name == field);
     let found = OF_FIELD.iter().filter(|(field, ..)| has(field));
     found.map(|(_, kind, when)| (*kind, *when)).collect()
 }
 
-/// The tables below the tools: what the kinds mean, by where they come from.
+/// Adds the tables that explain the error kinds, below the tools.
 pub(super) fn put_explanation(page: &mut String, specs: &[ToolSpec]) {
-    page.push_str("\n## Errors\n\nWhat any call can end in:\n\n");
-    put_reasons(page, OF_ANY_CALL);
+    page.push_str("\n## Errors\n\nErrors that any call can return:\n\n");
+    put_cases(page, OF_ANY_CALL);
     let mut powers: Vec<Power> =
         specs.iter().flat_map(|spec| spec.needs.iter().map(|need| need.power)).collect();
     powers.sort_unstable();
     powers.dedup();
     for power in powers.into_iter().filter(|power| !of_power(*power).is_empty()) {
-        put(page, format_args!("\nWhat a tool that needs {power} can end in besides:\n\n"));
-        put_reasons(page, of_power(power));
+        put(page, format_args!("\nAdditional errors of tools that need {power}:\n\n"));
+        put_cases(page, of_power(power));
     }
 }
 
-fn put_reasons(page: &mut String, reasons: &[Reason]) {
-    let rows = reasons.iter().map(|(kind, when)| vec![format!("`{kind}`"), (*when).to_owned()]);
+fn put_cases(page: &mut String, cases: &[ErrorCase]) {
+    let rows = cases.iter().map(|(kind, when)| vec![format!("`{kind}`"), (*when).to_owned()]);
     put_table(page, &["error", "when"], rows);
 }

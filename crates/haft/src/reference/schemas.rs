@@ -1,31 +1,32 @@
-//! JSON Schemas for others to check what they write or read: config files, what `--json` prints, and the tools.
+//! Builds the JSON Schemas of config files, of the output of `--json`, and of the tools.
 
 use haft_core::{Mode, Outcome, Schema, Tool as _};
 use serde_json::{Map, Value, json};
 
-use haft::host::config::keys::{Key, Names, ROOT, Sort, Table};
+use haft::host::config::keys::{ConfigKey, ConfigTable, KeyNames, ROOT, ValueType};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Of a config file.
+/// Returns the schema of config files.
 pub(super) fn config() -> String {
     let mut schema = json!({
         "$schema": DIALECT,
         "title": "haft config",
-        "description": "A config file of haft: yours, a project's or an admin's. Who may set what is in docs/config.md.",
+        "description": "A config file of haft: yours, a project's or an admin's. docs/config.md says which file may set which key.",
     });
-    extend(&mut schema, of_table(&ROOT));
+    extend(&mut schema, table_schema(&ROOT));
     pretty(&schema)
 }
 
-/// Of what `--json` prints about a call.
+/// Returns the schema of the outcome of a call, which `--json` prints.
 pub(super) fn outcome() -> String {
     let mut schema = json!({ "$schema": DIALECT, "title": "haft outcome" });
     extend(&mut schema, Schema::of_output::<Outcome>().as_value().clone());
     pretty(&schema)
 }
 
-/// Of the tools as they are announced, one tool a line. Made from their types, whatever was written down before.
+/// Returns the schemas of the tools as clients receive them, one tool a line. They are built from
+/// the types, not from the committed page.
 pub(super) fn tools() -> String {
     let line = |tool: &haft_core::StaticTool| {
         let spec = tool.spec();
@@ -48,21 +49,21 @@ fn pretty(schema: &Value) -> String {
     format!("{schema:#}\n")
 }
 
-fn of_table(table: &Table) -> Value {
+fn table_schema(table: &ConfigTable) -> Value {
     match (table.names, table.keys.first()) {
-        (Names::Free, Some(any)) => {
+        (KeyNames::Free, Some(any)) => {
             json!({
                 "type": "object",
-                "description": table.meaning,
+                "description": table.description,
                 "propertyNames": { "pattern": "^[A-Za-z0-9._-]+$" },
-                "additionalProperties": of_key(any, table),
+                "additionalProperties": key_schema(any, table),
             })
         }
         _ => {
-            let keys = table.keys.iter().map(|key| (key.name.to_owned(), of_key(key, table)));
+            let keys = table.keys.iter().map(|key| (key.name.to_owned(), key_schema(key, table)));
             json!({
                 "type": "object",
-                "description": table.meaning,
+                "description": table.description,
                 "properties": keys.collect::<Map<_, _>>(),
                 "additionalProperties": false,
             })
@@ -70,29 +71,31 @@ fn of_table(table: &Table) -> Value {
     }
 }
 
-fn of_key(key: &Key, table: &Table) -> Value {
-    let mut schema = match key.sort {
-        Sort::Mode => {
+fn key_schema(key: &ConfigKey, table: &ConfigTable) -> Value {
+    let mut schema = match key.value_type {
+        ValueType::Mode => {
             json!({ "enum": Mode::ALL.iter().map(|mode| mode.name()).collect::<Vec<_>>() })
         }
-        Sort::Text | Sort::Folder => json!({ "type": "string" }),
-        Sort::Rules | Sort::Globs | Sort::Folders | Sort::Texts => {
+        ValueType::Text | ValueType::Folder => json!({ "type": "string" }),
+        ValueType::Rules | ValueType::Globs | ValueType::Folders | ValueType::Texts => {
             json!({ "type": "array", "items": { "type": "string" } })
         }
-        Sort::Word(words) => json!({ "type": "string", "enum": words }),
-        Sort::Limit | Sort::Number | Sort::Amount(_) => json!({ "type": "integer", "minimum": 0 }),
-        Sort::Flag => json!({ "type": "boolean" }),
-        // A table with NAME in its header is one for each name.
-        Sort::Table(inner) if inner.header.ends_with("NAME") => {
-            json!({ "type": "object", "additionalProperties": of_table(inner) })
+        ValueType::OneOf(words) => json!({ "type": "string", "enum": words }),
+        ValueType::Limit | ValueType::Number | ValueType::NumberOr(_) => {
+            json!({ "type": "integer", "minimum": 0 })
         }
-        Sort::Table(inner) => of_table(inner),
-        Sort::WordOrTable(words, inner) => {
-            json!({ "anyOf": [{ "type": "string", "enum": words }, of_table(inner)] })
+        ValueType::Flag => json!({ "type": "boolean" }),
+        // A header with NAME stands for one table for each name.
+        ValueType::Table(inner) if inner.header.ends_with("NAME") => {
+            json!({ "type": "object", "additionalProperties": table_schema(inner) })
+        }
+        ValueType::Table(inner) => table_schema(inner),
+        ValueType::OneOfOrTable(words, inner) => {
+            json!({ "anyOf": [{ "type": "string", "enum": words }, table_schema(inner)] })
         }
     };
     if let Value::Object(schema) = &mut schema {
-        schema.insert("description".to_owned(), key.meaning.into());
+        schema.insert("description".to_owned(), key.description.into());
         let default = key.default(table).and_then(|default| serde_json::from_str(&default).ok());
         schema.extend(default.map(|default| ("default".to_owned(), default)));
     }

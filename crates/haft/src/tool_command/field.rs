@@ -10,7 +10,7 @@ pub(super) struct Field {
     /// The property.
     pub(super) name: String,
     pub(super) kind: Kind,
-    pub(super) place: Place,
+    pub(super) place: ArgumentPlace,
     pub(super) presence: Presence,
     /// The long option, without its dashes; positional arguments have none.
     pub(super) flag: String,
@@ -25,7 +25,7 @@ pub(super) struct Field {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ArgumentPlace {
     /// A positional argument.
     Word,
     /// All remaining words.
@@ -53,11 +53,11 @@ impl Field {
             named.required(required).allow_negative_numbers(self.kind.is_number())
         };
         match (self.place, &self.kind) {
-            (Place::Word, _) => vec![valued()],
-            (Place::Words, _) => vec![valued().num_args(1..).action(ArgAction::Append)],
-            (Place::Flag, Kind::Boolean) => self.switches(whole),
-            (Place::Flag, _) => vec![self.option(valued())],
-            (Place::FlagOrWord, _) => {
+            (ArgumentPlace::Word, _) => vec![valued()],
+            (ArgumentPlace::Words, _) => vec![valued().num_args(1..).action(ArgAction::Append)],
+            (ArgumentPlace::Flag, Kind::Boolean) => self.switches(whole),
+            (ArgumentPlace::Flag, _) => vec![self.option(valued())],
+            (ArgumentPlace::FlagOrWord, _) => {
                 let word = valued().id(self.word_id()).conflicts_with(self.id());
                 vec![self.option(valued()).hide(true), word]
             }
@@ -88,12 +88,12 @@ impl Field {
 
     /// The value given for this property, if any.
     pub(super) fn value(&self, matches: &ArgMatches) -> Option<Value> {
-        if self.place == Place::Flag && self.kind == Kind::Boolean {
+        if self.place == ArgumentPlace::Flag && self.kind == Kind::Boolean {
             let is_no = self.negation.is_some() && matches.get_flag(&self.negation_id());
             let is_yes = matches.get_flag(&self.id());
             return (is_yes || is_no).then_some(Value::Bool(is_yes));
         }
-        if self.place == Place::FlagOrWord
+        if self.place == ArgumentPlace::FlagOrWord
             && let Some(word) = matches.get_one::<Value>(&self.word_id())
         {
             return Some(word.clone());
@@ -109,14 +109,14 @@ impl Field {
     pub(super) fn usage(&self) -> String {
         let value = format!("<{}>", self.value_name());
         let flag = match (self.place, &self.kind) {
-            (Place::Word, _) => return value,
-            (Place::Words, _) => return format!("{value}..."),
-            (Place::FlagOrWord, _) => return format!("[{}]", self.value_name()),
-            (Place::Flag, Kind::Boolean) => match &self.negation {
+            (ArgumentPlace::Word, _) => return value,
+            (ArgumentPlace::Words, _) => return format!("{value}..."),
+            (ArgumentPlace::FlagOrWord, _) => return format!("[{}]", self.value_name()),
+            (ArgumentPlace::Flag, Kind::Boolean) => match &self.negation {
                 Some(negation) => format!("--{}|--{negation}", self.flag),
                 None => format!("--{}", self.flag),
             },
-            (Place::Flag, _) => format!("--{} {value}", self.flag),
+            (ArgumentPlace::Flag, _) => format!("--{} {value}", self.flag),
         };
         let repeats = if matches!(self.kind, Kind::List(_)) { "..." } else { "" };
         match self.presence {

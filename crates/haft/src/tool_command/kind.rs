@@ -17,6 +17,8 @@ pub(super) enum Kind {
     /// A list of values that are one word each.
     List(Box<Self>),
     Json,
+    /// A list of objects: one object alone is a list of one.
+    JsonList,
     /// The schema takes text and other types: a value that parses as JSON is JSON, any other is text.
     Loose,
 }
@@ -55,7 +57,7 @@ impl Kind {
                 texts.join(", ")
             }
             Self::List(item) => format!("list of {}", item.words()),
-            Self::Json => "JSON".to_owned(),
+            Self::Json | Self::JsonList => "JSON".to_owned(),
             Self::Loose => "string or JSON".to_owned(),
         }
     }
@@ -70,6 +72,7 @@ impl Kind {
             Self::Choice(choices) => choice_parser(choices.clone()),
             Self::List(item) => item.parser(),
             Self::Json => ValueParser::new(|text: &str| json(text)),
+            Self::JsonList => ValueParser::new(|text: &str| json(text).map(in_list)),
             Self::Loose => ValueParser::new(|text: &str| json(text).or_else(|_| text_value(text))),
         }
     }
@@ -110,7 +113,10 @@ fn kind(schema: &Value, root: &Value, depth: usize) -> Kind {
 }
 
 fn list(schema: &Value, root: &Value, depth: usize) -> Kind {
+    let has_objects =
+        |items: &Value| types(reference(items, root).unwrap_or(items)).contains(&"object");
     match schema.get("items").map(|items| kind(items, root, depth - 1)) {
+        Some(Kind::Json) if schema.get("items").is_some_and(has_objects) => Kind::JsonList,
         Some(Kind::Json | Kind::List(_)) => Kind::Json,
         Some(item) => Kind::List(Box::new(item)),
         None => Kind::List(Box::new(Kind::Loose)),
@@ -180,6 +186,10 @@ fn choice_parser(choices: Vec<Choice>) -> ValueParser {
         let chosen = choices.iter().find(|choice| choice.text == text);
         chosen.map_or(Value::String(text), |choice| choice.value.clone())
     }))
+}
+
+fn in_list(value: Value) -> Value {
+    if value.is_object() { Value::Array(vec![value]) } else { value }
 }
 
 fn text_value(text: &str) -> Result<Value, String> {

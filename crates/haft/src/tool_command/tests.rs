@@ -85,6 +85,7 @@ fn required_words_are_positional_and_the_rest_are_options() {
     );
     check("x 3 --tags a --tags -b", json!({"pattern": "x", "tags": ["a", "-b"], "depth": 3}));
     check("x 3 --patches [{\"a\":1}]", json!({"pattern": "x", "patches": [{"a": 1}], "depth": 3}));
+    check("x 3 --patches {\"a\":1}", json!({"pattern": "x", "patches": [{"a": 1}], "depth": 3}));
     check("-- -x 3", json!({"pattern": "-x", "depth": 3}));
 }
 
@@ -217,14 +218,14 @@ fn typed(field: &Field, value: &Value) -> Vec<String> {
     };
     let option = |word: String| format!("--{}={word}", field.flag);
     match (field.place, value) {
-        (Place::Words, Value::Array(items)) => items.iter().map(word).collect(),
-        (Place::Word | Place::Words, value) => vec![word(value)],
-        (Place::Flag, Value::Bool(true)) => vec![format!("--{}", field.flag)],
-        (Place::Flag, Value::Bool(false)) => vec![format!("--no-{}", field.flag)],
-        (Place::Flag, Value::Array(items)) if matches!(field.kind, Kind::List(_)) => {
+        (ArgumentPlace::Words, Value::Array(items)) => items.iter().map(word).collect(),
+        (ArgumentPlace::Word | ArgumentPlace::Words, value) => vec![word(value)],
+        (ArgumentPlace::Flag, Value::Bool(true)) => vec![format!("--{}", field.flag)],
+        (ArgumentPlace::Flag, Value::Bool(false)) => vec![format!("--no-{}", field.flag)],
+        (ArgumentPlace::Flag, Value::Array(items)) if matches!(field.kind, Kind::List(_)) => {
             items.iter().map(word).map(option).collect()
         }
-        (Place::Flag | Place::FlagOrWord, value) => vec![option(word(value))],
+        (ArgumentPlace::Flag | ArgumentPlace::FlagOrWord, value) => vec![option(word(value))],
     }
 }
 
@@ -249,13 +250,13 @@ proptest! {
         let lost_negation = |f: &Field| f.kind == Kind::Boolean && f.negation.is_none();
         prop_assume!(!tool.fields.iter().any(lost_negation));
 
-        let line = |places: &[Place]| -> Vec<String> {
+        let line = |places: &[ArgumentPlace]| -> Vec<String> {
             let fields = tool.fields.iter().filter(|field| places.contains(&field.place));
             fields.flat_map(|field| typed(field, &input[&field.name])).collect()
         };
-        let mut words = line(&[Place::Flag]);
+        let mut words = line(&[ArgumentPlace::Flag]);
         words.push("--".to_owned());
-        words.extend(line(&[Place::Word, Place::Words]));
+        words.extend(line(&[ArgumentPlace::Word, ArgumentPlace::Words]));
         prop_assert_eq!(parse(&schema, &words), Ok(Value::Object(input.clone())), "{:?}", words);
     }
 }
@@ -273,7 +274,10 @@ fn short_options_of_the_catalogue_are_unique_and_free() {
             let name = format!("-{short} of `{}`, field `{}`", spec.name, field.name);
             assert!(short.is_ascii_alphabetic(), "{name} is not a letter");
             assert!(!used.contains(&short), "{name} is taken");
-            assert!(matches!(field.place, Place::Flag | Place::FlagOrWord), "{name}: no option");
+            assert!(
+                matches!(field.place, ArgumentPlace::Flag | ArgumentPlace::FlagOrWord),
+                "{name}: no option"
+            );
             used.push(short);
         }
         // clap checks the same and more.

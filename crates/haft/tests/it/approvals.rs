@@ -1,25 +1,25 @@
-//! Asking a person: on a real terminal, and where there is none.
+//! Asking for approval: on a real terminal, and without one.
 
-use crate::house::{House, Screen};
+use crate::fixture::{Fixture, Screen};
 
 const ASKED: [&str; 4] = ["--approve", "none", "hello", "Ada"];
 const QUESTION: &str = "[y] yes, once";
 
 #[test]
 fn without_a_terminal_it_is_refused_with_advice() {
-    insta::assert_snapshot!(House::new().run_without_terminal(&ASKED).whole(), @r#"
+    insta::assert_snapshot!(Fixture::new().run_without_terminal(&ASKED).whole(), @r#"
 
     --- stderr
-    error: `hello` needs a yes (mode `none` asks before everything), and nobody could be asked
-      next: to run it unasked, add `allow = ["hello"]` to <house>/home/.config/haft/config.toml, or use `--approve safe`
+    error: `hello` needs approval (mode `none` requires approval for every call), but no approver is available
+      next: to run it without approval, add `allow = ["hello"]` to <root>/home/.config/haft/config.toml, or use `--approve safe`
     --- exit 5
     "#);
 }
 
 #[test]
 fn one_key_approves_and_the_call_runs() {
-    let house = House::new();
-    let screen = Screen::haft(&house, &ASKED);
+    let fixture = Fixture::new();
+    let screen = Screen::haft(&fixture, &ASKED);
     let question = screen.wait_for(QUESTION);
     assert!(question.trim_start().starts_with("Approve hello? (read)"), "{question}");
     assert!(question.contains("\"name\": \"Ada\""), "{question}");
@@ -31,8 +31,8 @@ fn one_key_approves_and_the_call_runs() {
 
 #[test]
 fn enter_and_unknown_keys_do_not_approve() {
-    let house = House::new();
-    let screen = Screen::haft(&house, &ASKED);
+    let fixture = Fixture::new();
+    let screen = Screen::haft(&fixture, &ASKED);
     screen.wait_for(QUESTION);
     for (number, key) in ["Enter", "x", "Space", "Escape", "Up", "Y e s"].iter().enumerate() {
         let keys: Vec<&str> = key.split(' ').collect();
@@ -48,11 +48,11 @@ fn enter_and_unknown_keys_do_not_approve() {
 
 #[test]
 fn keys_typed_before_the_prompt_do_not_answer_it() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let haft = env!("CARGO_BIN_EXE_haft");
     // The terminal collects the keys while the shell sleeps.
     let line = format!("echo ready; sleep 2; {haft} --approve none hello Ada; echo \"[exit $?]\"");
-    let screen = Screen::start(&house, &line);
+    let screen = Screen::start(&fixture, &line);
     screen.wait_for("ready");
     screen.press(&["y", "Enter"]);
     screen.press(&["y"]);
@@ -66,17 +66,17 @@ fn keys_typed_before_the_prompt_do_not_answer_it() {
 #[test]
 fn the_terminal_is_as_it_was_after_a_prompt() {
     for key in ["y", "n", "C-c", "C-d"] {
-        let house = House::new();
+        let fixture = Fixture::new();
         let haft = env!("CARGO_BIN_EXE_haft");
         let line = format!(
             "trap : INT; stty -a > before; {haft} --approve none hello Ada; stty -a > after; echo \"[exit 0]\""
         );
-        let screen = Screen::start(&house, &line);
+        let screen = Screen::start(&fixture, &line);
         screen.wait_for(QUESTION);
         screen.press(&[key]);
         screen.exit_code();
         let modes = |name: &str| {
-            std::fs::read_to_string(house.path("project").join(name)).expect("the shell made it")
+            std::fs::read_to_string(fixture.path("project").join(name)).expect("the shell made it")
         };
         assert_eq!(modes("before"), modes("after"), "{key}");
     }
@@ -84,8 +84,8 @@ fn the_terminal_is_as_it_was_after_a_prompt() {
 
 #[test]
 fn a_denial_with_a_note_reaches_the_caller() {
-    let house = House::new();
-    let screen = Screen::haft(&house, &ASKED);
+    let fixture = Fixture::new();
+    let screen = Screen::haft(&fixture, &ASKED);
     screen.wait_for(QUESTION);
     screen.press(&["w"]);
     screen.wait_for("what should be done instead?");
@@ -94,47 +94,47 @@ fn a_denial_with_a_note_reaches_the_caller() {
     screen.press(&["Enter"]);
     assert_eq!(screen.exit_code(), 5);
     let shown = screen.wait_for("error:");
-    assert!(shown.contains("ada said no to this call of `hello`: greet Grace instead"), "{shown}");
+    assert!(shown.contains("ada denied this call of `hello`: greet Grace instead"), "{shown}");
 }
 
 #[test]
 fn a_prompt_works_when_standard_input_is_a_pipe() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let haft = env!("CARGO_BIN_EXE_haft");
     let line = format!("echo Ada | {haft} --approve none hello - > out; echo \"[exit $?]\"");
-    let screen = Screen::start(&house, &line);
+    let screen = Screen::start(&fixture, &line);
     screen.wait_for(QUESTION);
     screen.press(&["y"]);
     assert_eq!(screen.exit_code(), 0);
-    let out = std::fs::read_to_string(house.path("project/out")).expect("the shell made it");
+    let out = std::fs::read_to_string(fixture.path("project/out")).expect("the shell made it");
     assert_eq!(out, "Hello, Ada!\n");
 }
 
 #[test]
 fn the_end_of_input_is_no_answer() {
-    let house = House::new();
-    let screen = Screen::haft(&house, &ASKED);
+    let fixture = Fixture::new();
+    let screen = Screen::haft(&fixture, &ASKED);
     screen.wait_for(QUESTION);
     screen.press(&["C-d"]);
     assert_eq!(screen.exit_code(), 5);
-    screen.wait_for("nobody could be asked");
+    screen.wait_for("no approver is available");
 }
 
 #[test]
 fn an_interrupt_calls_off_and_voids_the_question() {
-    let house = House::new();
-    let screen = Screen::haft(&house, &ASKED);
+    let fixture = Fixture::new();
+    let screen = Screen::haft(&fixture, &ASKED);
     screen.wait_for(QUESTION);
     screen.press(&["C-c"]);
     assert_eq!(screen.exit_code(), 130);
     screen.wait_for("haft no longer waits for an answer");
-    screen.wait_for("was called off");
+    screen.wait_for("was cancelled");
 }
 
 #[test]
 fn a_termination_does_the_same() {
-    let house = House::new();
-    let screen = Screen::haft(&house, &ASKED);
+    let fixture = Fixture::new();
+    let screen = Screen::haft(&fixture, &ASKED);
     screen.wait_for(QUESTION);
     screen.signal("-TERM");
     assert_eq!(screen.exit_code(), 130);
@@ -142,18 +142,18 @@ fn a_termination_does_the_same() {
 
 #[test]
 fn a_question_lapses() {
-    let house = House::new().user_config("[limits]\napproval_wait_secs = 1\n");
-    let screen = Screen::haft(&house, &ASKED);
+    let fixture = Fixture::new().user_config("[limits]\napproval_wait_secs = 1\n");
+    let screen = Screen::haft(&fixture, &ASKED);
     screen.wait_for("haft no longer waits for an answer");
     assert_eq!(screen.exit_code(), 5);
-    screen.wait_for("nobody decided about this call of `hello` in time");
+    screen.wait_for("no approver decided on this call of `hello` in time");
 }
 
 #[test]
 fn what_comes_from_the_call_cannot_redraw_the_screen() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let screen =
-        Screen::haft(&house, &["--approve", "none", "hello", "\u{1b}[2J\u{9b}1A\u{202e}Ada"]);
+        Screen::haft(&fixture, &["--approve", "none", "hello", "\u{1b}[2J\u{9b}1A\u{202e}Ada"]);
     let question = screen.wait_for(QUESTION);
     assert!(question.contains("Approve hello?"), "nothing was wiped: {question}");
     screen.press(&["y"]);

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::house::{House, Screen};
+use crate::fixture::{Fixture, Screen};
 
 /// The folder of the binary, so that a shell finds `haft` by its name.
 fn path() -> String {
@@ -12,13 +12,13 @@ fn path() -> String {
 }
 
 /// Returns the values that fish offers at the end of a line, with their descriptions.
-fn offered(house: &House, line: &str) -> Vec<(String, String)> {
-    let script = house.path("haft.fish");
+fn offered(fixture: &Fixture, line: &str) -> Vec<(String, String)> {
+    let script = fixture.path("haft.fish");
     if !script.exists() {
-        std::fs::write(&script, house.run(&["completions", "fish"]).out).expect("written");
+        std::fs::write(&script, fixture.run(&["completions", "fish"]).out).expect("written");
     }
     let mut fish = Command::new("fish");
-    house.prepare(&mut fish);
+    fixture.prepare(&mut fish);
     let code = format!("source '{}'; complete -C \"$argv[1]\"", script.display());
     let fish = fish.args(["--no-config", "-c", &code, line]).env("PATH", path());
     let output = fish.stdin(Stdio::null()).output().expect("fish is installed");
@@ -31,65 +31,65 @@ fn offered(house: &House, line: &str) -> Vec<(String, String)> {
 }
 
 #[track_caller]
-fn check(house: &House, line: &str, expected: &[&str]) {
-    let values: Vec<String> = offered(house, line).into_iter().map(|(value, _)| value).collect();
+fn check(fixture: &Fixture, line: &str, expected: &[&str]) {
+    let values: Vec<String> = offered(fixture, line).into_iter().map(|(value, _)| value).collect();
     assert_eq!(values, expected, "{line}");
 }
 
 #[test]
 fn commands_tools_options_and_values_are_offered() {
-    let house = House::new();
-    check(&house, "haft gre", &["grep"]);
-    check(&house, "haft --workspace /tmp web-f", &["web-fetch"]);
-    check(&house, "haft pol", &["policy"]);
-    check(&house, "haft policy re", &["revoke"]);
-    check(&house, "haft grep --max", &["--max-results"]);
-    check(&house, "haft grep TODO --sand", &["--sandbox"]);
-    check(&house, "haft --sandbox b", &["bubblewrap"]);
-    check(&house, "haft hello Ada --language g", &["german"]);
-    check(&house, "haft hello Ada --language=g", &["--language=german"]);
-    check(&house, "haft tools output", &["output_read", "output_search"]);
-    check(&house, "haft call output_r", &["output_read"]);
-    check(&house, "haft tools --format openai-r", &["openai-responses"]);
-    check(&house, "haft help doc", &["doctor"]);
-    check(&house, "haft --profile dev", &["developer"]);
-    check(&house, "haft nonsense --x", &[]);
-    let (_, help) = offered(&house, "haft gre").remove(0);
+    let fixture = Fixture::new();
+    check(&fixture, "haft gre", &["grep"]);
+    check(&fixture, "haft --workspace /tmp web-f", &["web-fetch"]);
+    check(&fixture, "haft pol", &["policy"]);
+    check(&fixture, "haft policy re", &["revoke"]);
+    check(&fixture, "haft grep --max", &["--max-results"]);
+    check(&fixture, "haft grep TODO --sand", &["--sandbox"]);
+    check(&fixture, "haft --sandbox b", &["bubblewrap"]);
+    check(&fixture, "haft hello Ada --language g", &["german"]);
+    check(&fixture, "haft hello Ada --language=g", &["--language=german"]);
+    check(&fixture, "haft tools output", &["output_read", "output_search"]);
+    check(&fixture, "haft call output_r", &["output_read"]);
+    check(&fixture, "haft tools --format openai-r", &["openai-responses"]);
+    check(&fixture, "haft help doc", &["doctor"]);
+    check(&fixture, "haft --profile dev", &["developer"]);
+    check(&fixture, "haft nonsense --x", &[]);
+    let (_, help) = offered(&fixture, "haft gre").remove(0);
     assert!(help.starts_with("Searches"), "{help}");
 }
 
 #[test]
 fn paths_are_offered_where_a_tool_takes_one() {
-    let house = House::new();
-    std::fs::create_dir(house.path("project/sources")).expect("a folder");
-    std::fs::write(house.path("project/sources/main.rs"), "").expect("written");
-    check(&house, "haft read sou", &["sources/"]);
-    check(&house, "haft read sources/m", &["sources/main.rs"]);
-    check(&house, "haft grep TODO sources/m", &["sources/main.rs"]);
-    check(&house, "haft --workspace sou", &["sources/"]);
-    check(&house, "haft hello sou", &[]);
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.path("project/sources")).expect("a folder");
+    std::fs::write(fixture.path("project/sources/main.rs"), "").expect("written");
+    check(&fixture, "haft read sou", &["sources/"]);
+    check(&fixture, "haft read sources/m", &["sources/main.rs"]);
+    check(&fixture, "haft grep TODO sources/m", &["sources/main.rs"]);
+    check(&fixture, "haft --workspace sou", &["sources/"]);
+    check(&fixture, "haft hello sou", &[]);
 }
 
 #[test]
 fn ids_are_read_from_the_store() {
-    let house = House::new();
-    let made = house.run(&["write", "a.txt", "one"]);
+    let fixture = Fixture::new();
+    let made = fixture.run(&["write", "a.txt", "one"]);
     assert_eq!(made.code, 0, "{made:?}");
-    let changes = offered(&house, "haft undo --changes ");
+    let changes = offered(&fixture, "haft undo --changes ");
     let numbers: Vec<&str> = changes.iter().map(|(value, _)| value.as_str()).collect();
     assert_eq!(numbers, ["1"], "{changes:?}");
     assert!(changes[0].1.contains("a.txt"), "{changes:?}");
     let long: String = (0..5_000).map(|n| format!("line {n}\n")).collect();
-    std::fs::write(house.path("project/long.txt"), long).expect("written");
-    let read = house.run(&["bash", "cat long.txt", "--approve", "all", "--sandbox", "off"]);
+    std::fs::write(fixture.path("project/long.txt"), long).expect("written");
+    let read = fixture.run(&["bash", "cat long.txt", "--approve", "all", "--sandbox", "off"]);
     assert_eq!(read.code, 0, "{read:?}");
-    let outputs = offered(&house, "haft output_read ");
+    let outputs = offered(&fixture, "haft output_read ");
     let ids: Vec<&String> = outputs.iter().map(|(value, _)| value).collect();
     assert!(ids.iter().any(|id| id.starts_with("out_")), "{outputs:?}");
     // A call that waits for approval, as another terminal sees it.
-    let screen = Screen::haft(&house, &["--approve", "none", "hello", "Ada"]);
+    let screen = Screen::haft(&fixture, &["--approve", "none", "hello", "Ada"]);
     screen.wait_for("[y] yes, once");
-    let pending = offered(&house, "haft approvals show ");
+    let pending = offered(&fixture, "haft approvals show ");
     assert!(pending.iter().any(|(id, _)| id.starts_with("ask_")), "{pending:?}");
     screen.press(&["n"]);
     assert_eq!(screen.exit_code(), 5);
@@ -97,19 +97,19 @@ fn ids_are_read_from_the_store() {
 
 #[test]
 fn completion_makes_no_store() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for line in
         ["haft undo --changes ", "haft approvals show ", "haft output_read ", "haft replay "]
     {
-        check(&house, line, &[]);
+        check(&fixture, line, &[]);
     }
-    assert!(!house.path("project/.haft/haft.db").exists());
-    assert!(!house.path("home/.local").exists());
+    assert!(!fixture.path("project/.haft/haft.db").exists());
+    assert!(!fixture.path("home/.local").exists());
 }
 
 /// Types a line and Tab into an interactive shell, then runs what stands there.
-fn completed(house: &House, shell: &str, line: &str) -> String {
-    let screen = Screen::start(house, &format!("PATH={} PS1='ready ' {shell}", path()));
+fn completed(fixture: &Fixture, shell: &str, line: &str) -> String {
+    let screen = Screen::start(fixture, &format!("PATH={} PS1='ready ' {shell}", path()));
     screen.wait_for("ready");
     screen.press(&["-l", line]);
     screen.press(&["Tab"]);
@@ -120,37 +120,37 @@ fn completed(house: &House, shell: &str, line: &str) -> String {
 
 #[test]
 fn bash_inserts_what_is_unique() {
-    let house = House::new();
-    let script = house.run(&["completions", "bash"]).out;
-    std::fs::write(house.path("home/bashrc"), format!("{script}\nPS1='ready '\n"))
+    let fixture = Fixture::new();
+    let script = fixture.run(&["completions", "bash"]).out;
+    std::fs::write(fixture.path("home/bashrc"), format!("{script}\nPS1='ready '\n"))
         .expect("written");
-    completed(&house, "bash --noprofile --rcfile ~/bashrc -i", "haft hello Ada --ti");
+    completed(&fixture, "bash --noprofile --rcfile ~/bashrc -i", "haft hello Ada --ti");
 }
 
 #[test]
 fn zsh_inserts_what_is_unique() {
-    let house = House::new();
-    let script = house.run(&["completions", "zsh"]).out;
+    let fixture = Fixture::new();
+    let script = fixture.run(&["completions", "zsh"]).out;
     let start = format!("autoload -U compinit && compinit -u -D\n{script}\nPS1='ready '\n");
-    std::fs::write(house.path("home/.zshrc"), start).expect("written");
-    completed(&house, "zsh -i", "haft hello Ada --ti");
+    std::fs::write(fixture.path("home/.zshrc"), start).expect("written");
+    completed(&fixture, "zsh -i", "haft hello Ada --ti");
 }
 
 #[test]
 fn fish_inserts_what_is_unique() {
-    let house = House::new();
-    let script = house.run(&["completions", "fish"]).out;
-    std::fs::create_dir_all(house.path("home/.config/fish")).expect("a folder");
+    let fixture = Fixture::new();
+    let script = fixture.run(&["completions", "fish"]).out;
+    std::fs::create_dir_all(fixture.path("home/.config/fish")).expect("a folder");
     let start = format!("{script}\nfunction fish_prompt; echo 'ready '; end\nset fish_greeting\n");
-    std::fs::write(house.path("home/.config/fish/config.fish"), start).expect("written");
-    completed(&house, "fish -i", "haft hello Ada --ti");
+    std::fs::write(fixture.path("home/.config/fish/config.fish"), start).expect("written");
+    completed(&fixture, "fish -i", "haft hello Ada --ti");
 }
 
 #[test]
 fn scripts_are_there_for_every_shell() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let ran = house.run(&["completions", shell]);
+        let ran = fixture.run(&["completions", shell]);
         assert_eq!(ran.code, 0, "{shell}");
         assert!(ran.out.contains("haft") && ran.out.contains("HAFT_COMPLETE"), "{shell}");
     }

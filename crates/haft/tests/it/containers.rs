@@ -1,16 +1,16 @@
-//! Commands in containers, as a client over stdio and a person at the command line have them. Once with podman
-//! (`containers`), and once with Docker's command line (`docker`).
+//! Commands in containers, over stdio and from the command line. Once with podman (`containers`)
+//! and once with Docker's command line (`docker`).
 
 use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
 use crate::{
-    house::House,
+    fixture::Fixture,
     shell::{answer, ask, runs_program, text, trusted, wait_for_count, wait_until, word},
 };
 
-/// The engine that `cargo xtask setup` makes, where it did; in CI it must.
+/// Returns the engine that `cargo xtask setup` installs, if it did. In CI it must.
 pub(crate) fn engine() -> Option<String> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/containers");
     let engine = tools.join(kind()).canonicalize().ok().map(|path| path.display().to_string());
@@ -26,16 +26,16 @@ fn kind() -> &'static str {
     if module_path!().ends_with("docker") { "docker" } else { "podman" }
 }
 
-/// A house whose commands run in containers.
-fn house(engine: &str, image: &str) -> House {
-    House::new().user_config(&format!(
+/// Returns a fixture whose commands run in containers.
+fn fixture(engine: &str, image: &str) -> Fixture {
+    Fixture::new().user_config(&format!(
         "sandbox = \"container\"\n[container]\nengine = \"{engine}\"\nimage = \"{image}\"\n"
     ))
 }
 
-/// The containers of its project.
-fn containers(engine: &str, house: &House) -> Vec<String> {
-    let filter = format!("label=haft.workspace={}", house.path("project").display());
+/// Lists the containers of the project.
+fn containers(engine: &str, fixture: &Fixture) -> Vec<String> {
+    let filter = format!("label=haft.workspace={}", fixture.path("project").display());
     let words = ["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"];
     let listed = Command::new(engine).args(words).output().expect("it runs").stdout;
     String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect()
@@ -44,8 +44,8 @@ fn containers(engine: &str, house: &House) -> Vec<String> {
 #[test]
 fn a_client_has_its_commands_in_a_container_that_goes_with_it() {
     let Some(engine) = engine() else { return };
-    let house = house(&engine, "haft-test");
-    let mut client = trusted(&house);
+    let fixture = fixture(&engine, "haft-test");
+    let mut client = trusted(&fixture);
     let command = json!({"command": "pwd; echo hi > made; exit 3"});
     let result = ask(&mut client, 1, "bash", command);
     let words = "/workspace\n[exit code 3; changed: +made; in a container: no network, the workspace is /workspace, \
@@ -59,14 +59,14 @@ fn a_client_has_its_commands_in_a_container_that_goes_with_it() {
     wait_for_count(&word, 0);
     client.close();
     assert!(client.exit().success());
-    assert_eq!(containers(&engine, &house), [""; 0]);
+    assert_eq!(containers(&engine, &fixture), [""; 0]);
 }
 
 #[test]
 fn a_process_in_a_container_is_waited_for_written_to_and_ended() {
     let Some(engine) = engine() else { return };
-    let house = house(&engine, "haft-test");
-    let mut client = trusted(&house);
+    let fixture = fixture(&engine, "haft-test");
+    let mut client = trusted(&fixture);
     let command = "nc -l -p 4732 & echo ready; read line; echo got $line; cat";
     let started = ask(&mut client, 1, "bash", json!({"command": command, "background": true}));
     let id = started["structuredContent"]["id"].clone();
@@ -90,16 +90,16 @@ fn a_process_in_a_container_is_waited_for_written_to_and_ended() {
 #[test]
 fn a_container_that_goes_during_a_call_is_told_with_what_was_said_before() {
     let Some(engine) = engine() else { return };
-    let house = house(&engine, "haft-test");
-    let mut client = trusted(&house);
+    let fixture = fixture(&engine, "haft-test");
+    let mut client = trusted(&fixture);
     let word = word(4733);
     client.call(1, "bash", json!({"command": format!("echo before; exec sleep {word}")}));
     wait_until(|| runs_program("sleep", &word));
-    let name = containers(&engine, &house).remove(0);
+    let name = containers(&engine, &fixture).remove(0);
     Command::new(&engine).args(["kill", &name]).output().expect("it runs");
     let result = answer(&mut client, 1);
     assert_eq!(result["isError"], true, "{result}");
-    assert!(text(&result).contains("went away while the command ran in it"), "{}", text(&result));
+    assert!(text(&result).contains("disappeared while the command ran in it"), "{}", text(&result));
     let again = ask(&mut client, 2, "bash", json!({"command": "echo again"}));
     assert_eq!(text(&again), "again");
 }
@@ -107,7 +107,7 @@ fn a_container_that_goes_during_a_call_is_told_with_what_was_said_before() {
 #[test]
 fn doctor_tries_containers_and_says_what_is_missing() {
     let Some(engine) = engine() else { return };
-    let ran = house(&engine, "haft-test").run(&["doctor", "--json"]);
+    let ran = fixture(&engine, "haft-test").run(&["doctor", "--json"]);
     let told: Value = serde_json::from_str(&ran.out).expect("json");
     assert_eq!(
         (ran.code, &told["fenced"], &told["wanted"]),
@@ -115,7 +115,7 @@ fn doctor_tries_containers_and_says_what_is_missing() {
     );
     let verdicts = told["verdicts"].as_array().expect("a list");
     assert!(verdicts.iter().any(|one| one["mechanism"] == kind() && one["works"] == true));
-    let without = house(&engine, "haft-none");
+    let without = fixture(&engine, "haft-none");
     let ran = without.run(&["doctor"]);
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("there is no image `haft-none`"), "{}", ran.out);
@@ -127,14 +127,14 @@ fn doctor_tries_containers_and_says_what_is_missing() {
 #[test]
 fn secrets_of_the_workspace_are_closed_in_containers_too() {
     let Some(engine) = engine() else { return };
-    let house = house(&engine, "haft-test");
-    fs::write(house.path("project/.env"), "A=1secret").expect("written");
-    fs::write(house.path("project/plain"), "2open").expect("written");
-    let mut client = trusted(&house);
+    let fixture = fixture(&engine, "haft-test");
+    fs::write(fixture.path("project/.env"), "A=1secret").expect("written");
+    fs::write(fixture.path("project/plain"), "2open").expect("written");
+    let mut client = trusted(&fixture);
     let found = ask(&mut client, 1, "bash", json!({"command": "grep -rh . ."}));
     assert!(text(&found).contains("2open") && !text(&found).contains("secret"), "{found:#}");
-    // One that comes later is closed to the next command.
-    fs::write(house.path("project/id_rsa"), "3secret").expect("written");
+    // A secret file that is created later is hidden from the next command.
+    fs::write(fixture.path("project/id_rsa"), "3secret").expect("written");
     let later = ask(&mut client, 2, "bash", json!({"command": "grep -h . *"}));
     assert!(text(&later).contains("2open") && !text(&later).contains("secret"), "{later:#}");
 }

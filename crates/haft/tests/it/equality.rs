@@ -1,21 +1,24 @@
-//! One call, one outcome: for every tool and a corpus of calls, a program that embeds haft, the command line, `haft call`
-//! and MCP over both transports get the same title, content, data, error, repairs and files. Each call is made in a fresh
-//! copy of the same workspace on every surface.
+//! One call, one outcome: for every tool and a corpus of calls, a program that embeds haft, the
+//! command line, `haft call` and MCP over both transports get the same title, content, data, error,
+//! repairs and files. Each call is made in a fresh copy of the same workspace on every surface.
 //!
-//! What may differ, and why:
+//! Allowed differences:
 //!
-//! - how long a call took, and the ids of calls and kept outputs: they are made anew each time;
-//! - the path of the workspace, and when its files were made: it is a fresh one;
-//! - over MCP the data lacks what the content says anyway (`x-in-content`), as its schema announces;
-//! - over MCP an attachment has no name of its own, because blocks have none;
-//! - over MCP a tool that does not exist is an error of the protocol, which carries ours as its data;
-//! - arguments that a command line cannot take at all are refused by its parser, in the parser's words;
-//! - a number is a number on a command line, so that nothing has to be mended there;
-//! - who cannot be asked is told in the words of the surface: only the command line has a place where it would ask.
+//! - how long a call took, and the ids of calls and kept outputs: they differ each time;
+//! - the path of the workspace, and the times of its files: it is a fresh one;
+//! - over MCP the data omits what the content already has (`x-in-content`), as its schema
+//!   announces;
+//! - over MCP an attachment has no name, because content blocks have none;
+//! - over MCP a tool that does not exist is an error of the protocol, which carries ours as its
+//!   data;
+//! - arguments that a command line cannot take at all are refused by its parser, in the parser's
+//!   words;
+//! - a number is already a number on a command line, so nothing has to be repaired there;
+//! - without an approver the error names the surface: only the command line names its terminal.
 
 mod corpus;
 mod definitions;
-mod heard;
+mod surface_result;
 pub(crate) mod surfaces;
 mod typing;
 
@@ -31,11 +34,11 @@ use parking_lot::Mutex;
 use haft::ErrorKind;
 
 use self::{
-    corpus::{Call, Typed},
-    heard::{Heard, Told},
+    corpus::{CorpusCall, Typed},
+    surface_result::{ResultSource, SurfaceResult},
 };
 
-/// Each waits for processes most of the time.
+/// Each worker mostly waits for processes.
 const WORKERS: usize = 4;
 
 #[test]
@@ -56,8 +59,8 @@ fn every_call_has_the_same_outcome_on_every_surface() {
     assert!(differences.is_empty(), "{differences}");
 }
 
-/// What is not the same everywhere, in words; nothing when all is well.
-fn differences_of(call: &Call) -> String {
+/// Describes the differences between surfaces; empty if there are none.
+fn differences_of(call: &CorpusCall) -> String {
     let mut found = String::new();
     let library = surfaces::library(call);
     let ended = library.error_kind();
@@ -65,18 +68,18 @@ fn differences_of(call: &Call) -> String {
         note(&mut found, call, "library", &format!("it ends with {ended:?}: {library:?}"));
     }
     let structured_schema = library.structured_schema(call.tool);
-    for (surface, heard, expected, told) in [
-        ("haft call", surfaces::haft_call(call), &library, Told::Outcome),
-        ("MCP over stdio", surfaces::mcp_stdio(call), &structured_schema, Told::Mcp),
-        ("MCP over HTTP", surfaces::mcp_http(call), &structured_schema, Told::Mcp),
+    for (surface, result, expected, told) in [
+        ("haft call", surfaces::haft_call(call), &library, ResultSource::Outcome),
+        ("MCP over stdio", surfaces::mcp_stdio(call), &structured_schema, ResultSource::Mcp),
+        ("MCP over HTTP", surfaces::mcp_http(call), &structured_schema, ResultSource::Mcp),
     ] {
-        compare(&mut found, call, surface, expected, &heard, told);
+        compare(&mut found, call, surface, expected, &result, told);
     }
     compare_typed(&mut found, call, &library);
     found
 }
 
-fn compare_typed(found: &mut String, call: &Call, library: &Heard) {
+fn compare_typed(found: &mut String, call: &CorpusCall, library: &SurfaceResult) {
     if call.typed == Typed::Unsayable {
         return;
     }
@@ -86,37 +89,37 @@ fn compare_typed(found: &mut String, call: &Call, library: &Heard) {
             note(found, call, "flags", &format!("another kind: {typed:?}"));
         }
         Typed::Unmended => {
-            compare(found, call, "flags", &library.unmended(), &typed, Told::Outcome)
+            compare(found, call, "flags", &library.unmended(), &typed, ResultSource::Outcome)
         }
-        Typed::Same => compare(found, call, "flags", library, &typed, Told::Outcome),
+        Typed::Same => compare(found, call, "flags", library, &typed, ResultSource::Outcome),
         Typed::InItsWords | Typed::Unsayable => {}
     }
 }
 
 fn compare(
     found: &mut String,
-    call: &Call,
+    call: &CorpusCall,
     surface: &str,
-    expected: &Heard,
-    heard: &Heard,
-    told: Told,
+    expected: &SurfaceResult,
+    result: &SurfaceResult,
+    told: ResultSource,
 ) {
     let nobody_asked = call.ends == Some(ErrorKind::ApprovalUnavailable);
-    if told == Told::Outcome && nobody_asked {
-        if heard.error_kind() != expected.error_kind() {
-            note(found, call, surface, &format!("another kind: {heard:?}"));
+    if told == ResultSource::Outcome && nobody_asked {
+        if result.error_kind() != expected.error_kind() {
+            note(found, call, surface, &format!("another kind: {result:?}"));
         }
         return;
     }
-    for (part, expected, heard) in expected.parts(heard, told) {
-        if expected != heard {
-            let words = format!("another {part}:\n  library: {expected}\n  here:    {heard}");
+    for (part, expected, result) in expected.parts(result, told) {
+        if expected != result {
+            let words = format!("another {part}:\n  library: {expected}\n  here:    {result}");
             note(found, call, surface, &words);
         }
     }
 }
 
-fn note(found: &mut String, call: &Call, surface: &str, words: &str) {
+fn note(found: &mut String, call: &CorpusCall, surface: &str, words: &str) {
     writeln!(found, "{} {}\n  {surface}: {words}", call.tool, call.input)
         .expect("a text takes text");
 }

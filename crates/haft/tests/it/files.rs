@@ -1,5 +1,5 @@
-//! The file tools through a whole gate, each case on a fresh desk: a workspace, a folder beside it that nothing may
-//! reach, and a policy. No process is started here; what the command line makes of outcomes is tested elsewhere.
+//! The file tools through a whole gate, each case with a fresh workspace, a folder next to it that
+//! nothing may access, and a policy. No process is started; other tests cover the command line.
 
 mod approval;
 mod confinement;
@@ -38,19 +38,19 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-/// Stands in the folder beside the workspace; no outcome may ever contain it.
+/// Content of the folder next to the workspace. No outcome may contain it.
 const OUTSIDE: &str = "OUTSIDE-THE-WORKSPACE";
 
-/// What a folder holds: modes, and contents or where links lead.
+/// The files of a folder with modes, and their contents or link targets.
 type Tree = BTreeMap<String, (u32, Vec<u8>)>;
 
-struct Desk {
+struct Setup {
     folder: TempDir,
     gate: Gate,
     runtime: Runtime,
 }
 
-impl Desk {
+impl Setup {
     fn new() -> Self {
         Self::with(Mode::All, &[])
     }
@@ -61,15 +61,15 @@ impl Desk {
         Self { folder, gate, runtime: current_thread() }
     }
 
-    /// Somebody is asked before anything is changed.
-    fn asking(person: &Arc<Person>) -> Self {
+    /// An approver is asked before every change.
+    fn asking(person: &Arc<TestApprover>) -> Self {
         let folder = folder();
         *person.folder.lock() = folder.path().join("workspace");
         let gate = gate(folder.path(), Mode::Safe, &[], Some(person.clone()));
         Self { folder, gate, runtime: current_thread() }
     }
 
-    /// The same on a runtime with several threads, where brief work is done another way.
+    /// Does the same on a runtime with several threads, where short blocking work runs differently.
     fn on_several_threads(mut self) -> Self {
         self.runtime =
             Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
@@ -122,7 +122,7 @@ impl Desk {
         outcome
     }
 
-    /// A failure of this kind that says which path it is about and what to do next.
+    /// Checks for an error of this kind that names the path and a next step.
     #[track_caller]
     fn refused(&self, tool: &str, input: Value, kind: ErrorKind) -> OutcomeError {
         let path = input["path"].as_str().map(str::to_owned);
@@ -164,13 +164,18 @@ fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// Beside the workspace, so that it shows in no tree.
+/// Next to the workspace, so that it is in no listing.
 fn journal(folder: &Path) -> Arc<StoreJournal> {
     let place = StoreLocation::new(StoreAddress::Sqlite(folder.join("store/haft.db")));
     Arc::new(StoreJournal::new(place, JournalRetention::DEFAULT))
 }
 
-fn gate(folder: &Path, mode: Mode, rules: &[(Action, &str)], person: Option<Arc<Person>>) -> Gate {
+fn gate(
+    folder: &Path,
+    mode: Mode,
+    rules: &[(Action, &str)],
+    person: Option<Arc<TestApprover>>,
+) -> Gate {
     let journal = journal(folder);
     let folder = folder.join("workspace").canonicalize().expect("it is there");
     let workspace = Arc::new(Workspace::open(&folder).expect("it opens"));
@@ -196,25 +201,25 @@ fn gate(folder: &Path, mode: Mode, rules: &[(Action, &str)], person: Option<Arc<
     }
 }
 
-/// Decides as it was told, and remembers what it was asked and how the workspace looked then.
-struct Person {
+/// Decides as configured, and records the requests and the state of the workspace at that time.
+struct TestApprover {
     says_yes: bool,
     folder: Mutex<PathBuf>,
     asked: Mutex<Vec<(ApprovalRequest, Tree)>>,
 }
 
-impl Person {
+impl TestApprover {
     fn who_says(yes: bool) -> Arc<Self> {
         Arc::new(Self { says_yes: yes, folder: Mutex::default(), asked: Mutex::default() })
     }
 
     fn last(&self) -> (ApprovalRequest, Tree) {
         let asked = self.asked.lock();
-        asked.last().expect("somebody was asked").clone()
+        asked.last().expect("an approver was asked").clone()
     }
 }
 
-impl ApprovalHandler for Person {
+impl ApprovalHandler for TestApprover {
     fn decide<'a>(
         &'a self,
         request: &'a ApprovalRequest,
@@ -230,7 +235,7 @@ impl ApprovalHandler for Person {
     }
 }
 
-/// Everything below a folder, haft's own place for unfinished things left out.
+/// Returns everything below a folder except haft's temporary folder.
 fn tree(folder: &Path) -> Tree {
     let mut tree = Tree::new();
     let mut waiting = vec![folder.to_owned()];
@@ -259,7 +264,8 @@ fn data(outcome: &Outcome) -> &Value {
     outcome.data.as_ref().unwrap_or_else(|| panic!("no data: {}", outcome.content))
 }
 
-/// The lines of an answer of `read`, without numbers and without the last line, which is about the file.
+/// Returns the lines of a result of `read`, without line numbers and without the last line, which
+/// describes the file.
 fn shown(outcome: &Outcome) -> Vec<String> {
     let mut lines: Vec<&str> = outcome.content.split('\n').collect();
     let footer = lines.pop().expect("a last line");

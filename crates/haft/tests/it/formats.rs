@@ -1,5 +1,5 @@
-//! The catalogue in the words of every model API: golden files, the official libraries' own types, and `haft tools
-//! --format`.
+//! The catalogue in the format of every model API: golden files, the official libraries' types, and
+//! `haft tools --format`.
 
 use std::{
     fmt::Write as _,
@@ -18,7 +18,7 @@ use haft::{
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/python/bin/python");
 const SDK_CHECK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/formats/sdk_check.py");
@@ -34,7 +34,7 @@ fn ways() -> impl Iterator<Item = (ModelFormat, FormatOptions)> {
     })
 }
 
-/// The catalogue as it is told where no place is meant.
+/// Returns the catalogue's definitions with placeholders for paths.
 fn told(format: ModelFormat, options: &FormatOptions) -> ToolDefinitions {
     let registry = Registry::default();
     registry.register_all(catalogue::all()).expect("the catalogue registers");
@@ -106,7 +106,7 @@ fn our_own_schemas_lose_nothing_where_strict_is_not_asked() {
     }
 }
 
-/// Results of every sort: with files, without text, failed.
+/// Returns results of every kind: with files, without text, failed.
 fn outcomes() -> Vec<Outcome> {
     let attachment = |mime: &str, name: &str| Attachment {
         mime: mime.to_owned(),
@@ -146,8 +146,8 @@ fn told_results(format: ModelFormat) -> Vec<Value> {
     results(format, &together, &told(format, &FormatOptions::default()).names)
 }
 
-/// Hands everything to a Python program that holds it against the types of the official libraries, and returns the
-/// responses that it makes with them.
+/// Passes everything to a Python program that checks it against the types of the official
+/// libraries, and returns the responses that it builds with them.
 fn ask_the_libraries() -> Value {
     assert!(Path::new(PYTHON).exists(), "{PYTHON} is missing: run cargo xtask setup");
     let definitions: Vec<Value> = ways()
@@ -162,7 +162,7 @@ fn ask_the_libraries() -> Value {
     command.arg(SDK_CHECK).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("python runs");
     let mut stdin = child.stdin.take().expect("piped");
-    // A program that fails early reads no further; its own words say more than a broken pipe.
+    // Ignore a broken pipe: a program that fails early reports its own error.
     let _ = stdin.write_all(input.to_string().as_bytes());
     drop(stdin);
     let done = child.wait_with_output().expect("python ends");
@@ -199,11 +199,11 @@ fn the_official_libraries_take_what_we_write_and_we_read_what_they_write() {
 
 #[test]
 fn haft_tools_prints_what_goes_into_a_request() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for (format, options) in ways() {
         let mut arguments = vec!["tools", "--format", format.name()];
         arguments.extend(options.strict.then_some("--strict"));
-        let ran = house.run(&arguments);
+        let ran = fixture.run(&arguments);
         assert_eq!(ran.code, 0, "{ran:?}");
         let told = told(format, &options);
         let n_notes = ran.err.lines().filter(|line| line.starts_with("warning: ")).count();
@@ -228,20 +228,20 @@ fn haft_tools_prints_what_goes_into_a_request() {
 
 #[test]
 fn haft_tools_shows_a_profile_its_tools_only() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for format in ["anthropic", "openai", "openai-responses", "gemini", "mcp"] {
-        let all = house.run(&["tools", "--format", format]);
+        let all = fixture.run(&["tools", "--format", format]);
         assert!(all.out.contains("\"write\""), "{format}");
-        let few = house.run(&["tools", "--format", format, "--profile", "researcher"]);
+        let few = fixture.run(&["tools", "--format", format, "--profile", "researcher"]);
         assert_eq!(few.code, 0, "{few:?}");
         assert!(
             few.out.contains("\"read\"") && !few.out.contains("\"write\""),
             "{format}: {few:?}"
         );
-        let none = house.run(&["tools", "--format", format, "--profile", "nobody"]);
+        let none = fixture.run(&["tools", "--format", format, "--profile", "nobody"]);
         assert_eq!(none.code, 2, "{none:?}");
     }
-    let denied = House::new().user_config("deny = [\"grep\"]");
+    let denied = Fixture::new().user_config("deny = [\"grep\"]");
     let ran = denied.run(&["tools", "--format", "openai"]);
     assert!(!ran.out.contains("\"name\": \"grep\""), "{}", ran.out);
     assert!(ran.out.contains("\"name\": \"glob\""), "{}", ran.out);
@@ -249,14 +249,14 @@ fn haft_tools_shows_a_profile_its_tools_only() {
 
 #[test]
 fn strict_is_refused_where_it_means_nothing() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for format in ["json", "markdown", "mcp", "gemini"] {
-        let ran = house.run(&["tools", "--format", format, "--strict"]);
+        let ran = fixture.run(&["tools", "--format", format, "--strict"]);
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
-        assert!(ran.err.contains(&format!("the format {format} knows no --strict")), "{ran:?}");
+        assert!(ran.err.contains(&format!("the format {format} has no strict form")), "{ran:?}");
         assert!(ran.err.contains("anthropic, openai, openai-responses"), "{ran:?}");
     }
-    let ran = house.run(&["tools", "--format", "llama"]);
+    let ran = fixture.run(&["tools", "--format", "llama"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("openai-responses"), "{ran:?}");
 }

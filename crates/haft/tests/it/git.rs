@@ -1,6 +1,6 @@
-//! The git tools through a whole gate, with the real git, each case in a fresh repository and without anybody's own
-//! configuration. Since the gate grants only what a tool has said it would run, every case also shows that tools run
-//! what they say.
+//! The git tools through a whole gate, with the real git, each case in a fresh repository without
+//! user configuration. The gate grants only the declared commands, so every case also checks that
+//! tools run what they declare.
 
 mod changes;
 mod failures;
@@ -40,36 +40,36 @@ fn without_git() -> Variables {
     vec![("PATH".into(), "/nonexistent".into())]
 }
 
-/// A workspace and a gate to it.
-struct Desk {
+/// A workspace and its gate.
+struct Setup {
     folder: TempDir,
     gate: Gate,
     runtime: Runtime,
 }
 
-impl Desk {
-    /// A workspace that is no repository.
+impl Setup {
+    /// Creates a workspace that is not a repository.
     fn bare() -> Self {
         Self::below("", with_git, &[])
     }
 
-    /// An empty repository.
+    /// Creates an empty repository.
     fn empty() -> Self {
-        let desk = Self::bare();
-        desk.init("");
-        desk
+        let setup = Self::bare();
+        setup.init("");
+        setup
     }
 
-    /// A repository with one commit of `a.txt` and `b.txt`.
+    /// Creates a repository with one commit of `a.txt` and `b.txt`.
     fn new() -> Self {
-        let desk = Self::empty();
-        desk.put("a.txt", "one\ntwo\nthree\n");
-        desk.put("b.txt", "b\n");
-        desk.commit("first");
-        desk
+        let setup = Self::empty();
+        setup.put("a.txt", "one\ntwo\nthree\n");
+        setup.put("b.txt", "b\n");
+        setup.commit("first");
+        setup
     }
 
-    /// The gate sees only a folder below the repository.
+    /// Creates a gate for a subfolder of the repository.
     fn below(folder: &str, environment: fn() -> Variables, rules: &[(Action, &str)]) -> Self {
         let root = tempfile::tempdir().expect("a temporary folder");
         let workspace = root.path().join("workspace").join(folder);
@@ -79,7 +79,7 @@ impl Desk {
         Self { folder: root, gate, runtime }
     }
 
-    /// A repository in a folder, with somebody who commits.
+    /// Creates a repository in a folder, with a configured committer.
     fn init(&self, folder: &str) {
         self.git_in(folder, &["init", "--quiet", "--initial-branch=main"]);
         self.git_in(folder, &["config", "user.name", "Ada"]);
@@ -100,7 +100,7 @@ impl Desk {
         self.path(name).symlink_metadata().is_ok()
     }
 
-    /// A program that leaves a file behind, so that it can be seen whether it was run.
+    /// Creates a program that leaves a file when it runs.
     fn trap(&self, name: &str) -> String {
         let script = self.folder.path().join(name);
         let text = format!("#!/bin/sh\ntouch '{}/marker'\ncat\n", self.folder.path().display());
@@ -118,7 +118,7 @@ impl Desk {
         write_program(&path, &format!("#!/bin/sh\n{script}\n"));
     }
 
-    /// Git as the test itself needs it, in the workspace.
+    /// Runs git for the test itself in the workspace.
     #[track_caller]
     fn git(&self, arguments: &[&str]) -> String {
         self.git_in("", arguments)
@@ -149,7 +149,7 @@ impl Desk {
         self.git(&["commit", "--quiet", "--message", message]);
     }
 
-    /// A merge that could not be decided in `a.txt`.
+    /// Creates a merge conflict in `a.txt`.
     fn with_conflict(self) -> Self {
         self.git(&["switch", "--quiet", "--create", "other"]);
         self.put("a.txt", "theirs\n");
@@ -161,7 +161,7 @@ impl Desk {
         self
     }
 
-    /// A repository beside the workspace, known as `origin`.
+    /// Creates a repository next to the workspace as the remote `origin`.
     fn with_remote(self) -> Self {
         let remote = self.folder.path().join("remote.git").display().to_string();
         self.git(&["init", "--quiet", "--bare", "--initial-branch=main", &remote]);
@@ -179,7 +179,7 @@ impl Desk {
         self.runtime.block_on(self.gate.call(CallRequest::new(tool, input, context)))
     }
 
-    /// The text of a call that works.
+    /// Returns the text of a successful call.
     #[track_caller]
     fn text(&self, tool: &str, input: Value) -> String {
         let outcome = self.call(tool, input);
@@ -194,7 +194,7 @@ impl Desk {
         outcome.data.expect("typed")
     }
 
-    /// A failure of this kind that says what to do next.
+    /// Checks for an error of this kind with a next step.
     #[track_caller]
     fn refused(&self, tool: &str, input: Value, kind: ErrorKind) -> OutcomeError {
         let outcome = self.call(tool, input);
@@ -239,7 +239,7 @@ fn gate(
         .build()
 }
 
-/// The values of one field of a list.
+/// Returns the values of one field of a list.
 fn each(list: &Value, field: &str) -> Vec<String> {
     let entries = list.as_array().expect("a list");
     entries.iter().map(|entry| entry[field].as_str().unwrap_or_default().to_owned()).collect()

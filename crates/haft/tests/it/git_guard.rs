@@ -1,27 +1,27 @@
-//! A person's git after a sandboxed command: it runs nothing and obeys nothing that the command has left behind, and
-//! everyday git works inside the sandbox.
+//! The user's git after a sandboxed command: it runs and obeys nothing that the command left
+//! behind, and everyday git works inside the sandbox.
 
 use std::{path::Path, process::Command};
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
-/// A house whose project is a repository with one commit.
-fn with_repository() -> House {
-    let house = House::new();
-    std::fs::write(house.path("project/a.txt"), "a\n").expect("written");
+/// Returns a fixture whose project is a repository with one commit.
+fn with_repository() -> Fixture {
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path("project/a.txt"), "a\n").expect("written");
     for words in [&["init", "-q", "-b", "main"][..], &["add", "a.txt"], &["commit", "-qm", "one"]] {
-        git(&house, words);
+        git(&fixture, words);
     }
-    house
+    fixture
 }
 
-/// A person's own git in the project.
+/// Runs the user's git in the project.
 #[track_caller]
-fn git(house: &House, words: &[&str]) -> String {
+fn git(fixture: &Fixture, words: &[&str]) -> String {
     let identity = ["-c", "user.name=A", "-c", "user.email=a@x.example"];
     let ran = Command::new("git")
-        .current_dir(house.path("project"))
-        .env("HOME", house.path("home"))
+        .current_dir(fixture.path("project"))
+        .env("HOME", fixture.path("home"))
         .args(identity)
         .args(words)
         .output()
@@ -29,21 +29,21 @@ fn git(house: &House, words: &[&str]) -> String {
     String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr)
 }
 
-/// Runs a command in the sandbox that plants something, and then git as a person would.
+/// Runs a sandboxed command that plants something, and then git as the user.
 #[track_caller]
-fn check_plant(house: &House, command: &str, told: &str) {
-    check_plant_in(house, ".", command, told);
+fn check_plant(fixture: &Fixture, command: &str, told: &str) {
+    check_plant_in(fixture, ".", command, told);
 }
 
-/// The same where the person goes into a folder first.
+/// Does the same from a subfolder.
 #[track_caller]
-fn check_plant_in(house: &House, folder: &str, command: &str, told: &str) {
-    let marker = house.path("marker");
+fn check_plant_in(fixture: &Fixture, folder: &str, command: &str, told: &str) {
+    let marker = fixture.path("marker");
     let command = command.replace("MARKER", &marker.display().to_string());
-    let ran = house.run_without_terminal(&["bash", &command, "--json", "--approve", "all"]);
+    let ran = fixture.run_without_terminal(&["bash", &command, "--json", "--approve", "all"]);
     for words in [&["status"][..], &["diff"], &["log", "-1"], &["submodule", "status"], &["fetch"]]
     {
-        git(house, &[&["-C", folder], words].concat());
+        git(fixture, &[&["-C", folder], words].concat());
     }
     assert!(!marker.exists(), "{command}: {ran:?}");
     assert!(ran.out.contains(told), "{command}: {ran:?}");
@@ -52,24 +52,24 @@ fn check_plant_in(house: &House, folder: &str, command: &str, told: &str) {
 
 #[test]
 fn another_common_directory_is_put_aside() {
-    let house = with_repository();
+    let fixture = with_repository();
     let plant = "d=.git; mkdir evil && cp -r $d/* evil/ && printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tfsmonitor = \"touch MARKER; false\"\\n' > evil/config && echo ../evil > $d/commondir";
-    check_plant(&house, plant, ".git/commondir");
-    assert!(!house.path("project/.git/commondir").exists());
+    check_plant(&fixture, plant, ".git/commondir");
+    assert!(!fixture.path("project/.git/commondir").exists());
 }
 
 #[test]
 fn the_settings_of_a_planted_submodule_are_put_aside() {
-    let house = with_repository();
+    let fixture = with_repository();
     let plant = "git init -q sub && git -C sub -c user.name=a -c user.email=a@x commit -q --allow-empty -m x && \
                  git -C sub config core.fsmonitor 'touch MARKER; false' && \
                  git update-index --add --cacheinfo 160000,$(git -C sub rev-parse HEAD),sub";
-    check_plant(&house, plant, "sub/.git/config");
+    check_plant(&fixture, plant, "sub/.git/config");
 }
 
 #[test]
 fn repositories_that_a_command_makes_lose_what_they_would_run() {
-    let house = with_repository();
+    let fixture = with_repository();
     let settings =
         "[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = \\\"touch MARKER; false\\\"\\n";
     for (folder, plant, told) in [
@@ -107,25 +107,25 @@ fn repositories_that_a_command_makes_lose_what_they_would_run() {
             "common/commondir",
         ),
     ] {
-        check_plant_in(&house, folder, &plant, told);
+        check_plant_in(&fixture, folder, &plant, told);
     }
 }
 
 #[test]
 fn what_a_command_changes_in_a_nested_repository_is_brought_back() {
-    let house = with_repository();
-    git(&house, &["init", "-q", "sub"]);
-    let config = house.path("project/sub/.git/config");
+    let fixture = with_repository();
+    git(&fixture, &["init", "-q", "sub"]);
+    let config = fixture.path("project/sub/.git/config");
     let before = std::fs::read_to_string(&config).expect("read");
     check_plant_in(
-        &house,
+        &fixture,
         "sub",
         "git -C sub config core.fsmonitor 'touch MARKER; false'",
         "the previous version was restored",
     );
     assert_eq!(std::fs::read_to_string(&config).expect("read"), before);
     // A harmless change stays.
-    let ran = house.run_without_terminal(&[
+    let ran = fixture.run_without_terminal(&[
         "bash",
         "git -C sub config user.name Ada",
         "--json",
@@ -138,16 +138,16 @@ fn what_a_command_changes_in_a_nested_repository_is_brought_back() {
 
 #[test]
 fn a_repository_where_there_was_none_loses_what_it_would_run() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let plant = "d=.git; git init -q && git config core.fsmonitor 'touch MARKER; false' && \
                  printf '#!/bin/sh\\ntouch MARKER\\n' > $d/hooks/post-index-change && chmod +x $d/hooks/post-index-change";
-    check_plant(&house, plant, ".git/config");
-    assert!(!house.path("project/.git/hooks/post-index-change").exists());
+    check_plant(&fixture, plant, ".git/config");
+    assert!(!fixture.path("project/.git/hooks/post-index-change").exists());
 }
 
 #[test]
 fn other_ways_to_lead_git_elsewhere_are_put_aside() {
-    let house = with_repository();
+    let fixture = with_repository();
     for (plant, told) in [
         ("d=.git; mkdir -p $d/objects/info && echo /x > $d/objects/info/alternates", "alternates"),
         (
@@ -171,28 +171,28 @@ fn other_ways_to_lead_git_elsewhere_are_put_aside() {
             "remotes/origin",
         ),
     ] {
-        check_plant(&house, plant, told);
+        check_plant(&fixture, plant, told);
     }
-    // The settings of the person are as they were.
-    assert!(house.path("project/.git/config").exists());
+    // The user's settings are unchanged.
+    assert!(fixture.path("project/.git/config").exists());
 }
 
 #[test]
 fn a_persons_own_hooks_and_settings_stay() {
-    let house = with_repository();
-    git(&house, &["config", "core.pager", "cat"]);
-    std::fs::write(house.path("project/.git/hooks/pre-push"), "#!/bin/sh\n").expect("written");
+    let fixture = with_repository();
+    git(&fixture, &["config", "core.pager", "cat"]);
+    std::fs::write(fixture.path("project/.git/hooks/pre-push"), "#!/bin/sh\n").expect("written");
     let ran =
-        house.run_without_terminal(&["bash", "echo x > b.txt && git status --short", "--json"]);
+        fixture.run_without_terminal(&["bash", "echo x > b.txt && git status --short", "--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(!ran.out.contains("quarantine"), "{ran:?}");
-    assert!(house.path("project/.git/hooks/pre-push").exists());
-    assert!(git(&house, &["config", "core.pager"]).contains("cat"));
+    assert!(fixture.path("project/.git/hooks/pre-push").exists());
+    assert!(git(&fixture, &["config", "core.pager"]).contains("cat"));
 }
 
 #[test]
 fn everyday_git_works_in_the_sandbox() {
-    let house = with_repository();
+    let fixture = with_repository();
     let identity = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@x GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@x; set -e; ";
     for command in [
         "echo b > b.txt; git add b.txt; git commit -qm two",
@@ -206,31 +206,31 @@ fn everyday_git_works_in_the_sandbox() {
         "git tag v1; git gc -q || true; git log --oneline",
     ] {
         let text = format!("{identity}{command}");
-        let ran = house.run_without_terminal(&["bash", &text, "--json", "--approve", "all"]);
+        let ran = fixture.run_without_terminal(&["bash", &text, "--json", "--approve", "all"]);
         assert_eq!(ran.code, 0, "{command}: {ran:?}");
         assert!(!ran.out.contains("quarantine"), "{command}: {ran:?}");
     }
     for path in ["project/fresh/.git/config", "project/copy/.git/config", "project/tree/.git"] {
-        assert!(Path::new(&house.path(path)).exists(), "{path}");
+        assert!(Path::new(&fixture.path(path)).exists(), "{path}");
     }
 }
 
-/// With the tools of the smallest image.
+/// Uses only tools of the smallest image.
 const PLANT: &str = "d=.git; mkdir -p sub/$d/objects sub/$d/refs/heads && echo ref: refs/heads/main > sub/$d/HEAD && \
     printf '[core]\\n\\tfsmonitor = \"touch MARKER; false\"\\n' > sub/$d/config";
 
 #[test]
 fn landlock_alone_keeps_git_from_obeying_a_command() {
-    let house = with_repository().user_config("sandbox = \"landlock\"\n");
-    check_plant_in(&house, "sub", PLANT, "sub/.git/config");
-    check_plant(&house, "d=.git; echo ../evil > $d/commondir", ".git/commondir");
+    let fixture = with_repository().user_config("sandbox = \"landlock\"\n");
+    check_plant_in(&fixture, "sub", PLANT, "sub/.git/config");
+    check_plant(&fixture, "d=.git; echo ../evil > $d/commondir", ".git/commondir");
 }
 
 #[test]
 fn containers_keep_git_from_obeying_a_command() {
     let Some(engine) = crate::containers::engine() else { return };
-    let house = with_repository().user_config(&format!(
+    let fixture = with_repository().user_config(&format!(
         "sandbox = \"container\"\n[container]\nengine = \"{engine}\"\nimage = \"haft-test\"\n"
     ));
-    check_plant_in(&house, "sub", PLANT, "sub/.git/config");
+    check_plant_in(&fixture, "sub", PLANT, "sub/.git/config");
 }

@@ -1,6 +1,7 @@
-//! The README, the guides and the walk of the sample project: every command in a `console` block runs, in order, in a
-//! fresh sample project, and prints what the page shows. In the shown output `…` stands for anything within a line, and a
-//! line of only `…` for any number of lines. `# exits with N` after a command names an exit code other than 0.
+//! The README, the guides and the walk of the sample project: every command in a `console` block
+//! runs, in order, in a fresh sample project, and prints what the page shows. In the shown output
+//! `…` stands for anything within a line, and a line of only `…` for any number of lines. `# exits
+//! with N` after a command names an exit code other than 0.
 
 use std::{
     fs,

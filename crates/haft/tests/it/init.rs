@@ -1,4 +1,4 @@
-//! `haft init`: what it does to the files of clients, to the byte, and how it is taken back.
+//! `haft init`: its changes to the files of clients, byte for byte, and their undo.
 
 use std::{
     fs,
@@ -8,16 +8,16 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::house::{House, Screen};
+use crate::fixture::{Fixture, Screen};
 
 const HAFT: &str = env!("CARGO_BIN_EXE_haft");
 
-/// A house with `haft` on the PATH, so that what is written is the same on every machine.
+/// A fixture with `haft` on the PATH, so that the entries are the same on every machine.
 struct Home {
-    house: House,
+    fixture: Fixture,
 }
 
-struct Told {
+struct InitResult {
     code: i32,
     out: String,
     err: String,
@@ -25,22 +25,22 @@ struct Told {
 
 impl Home {
     fn new() -> Self {
-        let home = Self { house: House::new() };
-        fs::create_dir(home.house.path("bin")).expect("a folder");
-        symlink(HAFT, home.house.path("bin/haft")).expect("a link");
+        let home = Self { fixture: Fixture::new() };
+        fs::create_dir(home.fixture.path("bin")).expect("a folder");
+        symlink(HAFT, home.fixture.path("bin/haft")).expect("a link");
         home
     }
 
-    /// A file of the house with this in it.
+    /// Writes a file.
     fn with(self, path: &str, text: &str) -> Self {
-        let place = self.house.path(path);
-        fs::create_dir_all(place.parent().expect("in the house")).expect("a folder");
+        let place = self.fixture.path(path);
+        fs::create_dir_all(place.parent().expect("in the fixture")).expect("a folder");
         fs::write(place, text).expect("written");
         self
     }
 
-    fn furnished(&self, mut command: Command) -> Command {
-        let own = self.house.path("bin").display().to_string();
+    fn with_environment(&self, mut command: Command) -> Command {
+        let own = self.fixture.path("bin").display().to_string();
         command.env("PATH", format!("{own}:/usr/local/bin:/usr/bin:/bin"));
         for unwanted in ["XDG_STATE_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"] {
             command.env_remove(unwanted);
@@ -48,20 +48,20 @@ impl Home {
         command
     }
 
-    fn told(&self, output: &Output) -> Told {
-        let house = self.house.path("").display().to_string();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&house, "<house>/");
+    fn told(&self, output: &Output) -> InitResult {
+        let fixture = self.fixture.path("").display().to_string();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&fixture, "<root>/");
         let code = output.status.code().expect("it was not killed");
-        Told { code, out: text(&output.stdout), err: text(&output.stderr) }
+        InitResult { code, out: text(&output.stdout), err: text(&output.stderr) }
     }
 
-    fn init(&self, words: &str) -> Told {
+    fn init(&self, words: &str) -> InitResult {
         let words: Vec<&str> = ["init"].into_iter().chain(words.split_whitespace()).collect();
-        let mut command = self.furnished(self.house.haft_without_terminal(&words));
+        let mut command = self.with_environment(self.fixture.haft_without_terminal(&words));
         self.told(&command.output().expect("haft runs"))
     }
 
-    /// The same, which has to work.
+    /// Runs `haft init` and requires success.
     #[track_caller]
     fn done(&self, words: &str) -> String {
         let told = self.init(words);
@@ -71,16 +71,17 @@ impl Home {
 
     #[track_caller]
     fn text(&self, path: &str) -> String {
-        fs::read_to_string(self.house.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+        fs::read_to_string(self.fixture.path(path))
+            .unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     fn is_there(&self, path: &str) -> bool {
-        self.house.path(path).exists()
+        self.fixture.path(path).exists()
     }
 
-    /// The backups beside a file, by name.
+    /// Returns the backups in a folder, sorted by name.
     fn backups(&self, folder: &str) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.house.path(folder)).expect("the folder");
+        let entries = fs::read_dir(self.fixture.path(folder)).expect("the folder");
         let paths = entries.map(|entry| entry.expect("an entry").path());
         let mut backups: Vec<PathBuf> =
             paths.filter(|path| path.display().to_string().contains("haft-backup")).collect();
@@ -93,11 +94,11 @@ impl Home {
 fn check_fresh(words: &str, file: &str, expected: &str) {
     let home = Home::new();
     let out = home.done(&format!("{words} --yes"));
-    assert!(out.contains(&format!("haft was added to <house>/{file}\nnext: ")), "{out}");
+    assert!(out.contains(&format!("haft was added to <root>/{file}\nnext: ")), "{out}");
     assert_eq!(home.text(file), expected, "{words}");
     let again = home.init(&format!("{words} --yes"));
-    assert_eq!(again.out, format!("haft is already there: <house>/{file}\n"), "{}", again.err);
-    assert_eq!(home.done(words), again.out, "and nobody needs to be asked about that");
+    assert_eq!(again.out, format!("haft is already in <root>/{file}\n"), "{}", again.err);
+    assert_eq!(home.done(words), again.out, "and that needs no approval");
 }
 
 #[test]
@@ -160,8 +161,8 @@ fn homes_that_variables_name_are_used() {
         ("claude", "CLAUDE_CONFIG_DIR", "elsewhere/.claude.json"),
     ] {
         let words = ["init", client, "--scope", "user", "--yes"];
-        let mut command = home.furnished(home.house.haft(&words));
-        let output = command.env(variable, home.house.path("elsewhere")).output();
+        let mut command = home.with_environment(home.fixture.haft(&words));
+        let output = command.env(variable, home.fixture.path("elsewhere")).output();
         assert_eq!(home.told(&output.expect("haft runs")).code, 0);
         assert!(home.is_there(file), "{client}");
     }
@@ -172,14 +173,14 @@ fn check_edit(client: &str, file: &str, before: &str, after: &str) {
     let home = Home::new().with(file, before);
     let out = home.done(&format!("{client} --yes"));
     assert_eq!(home.text(file), after);
-    assert!(out.contains("the file as it was before: <house>/"), "{out}");
+    assert!(out.contains("backup of the old file: <root>/"), "{out}");
     let folder = file.rsplit_once('/').expect("in a folder").0;
     let backups = home.backups(folder);
     assert_eq!(fs::read_to_string(&backups[0]).expect("the backup"), before);
     home.done(&format!("{client} --yes"));
     assert_eq!((home.text(file).as_str(), home.backups(folder).len()), (after, 1));
     let out = home.done(&format!("{client} --undo --yes"));
-    assert!(out.contains("was put back as it was before"), "{out}");
+    assert!(out.contains("was restored to its previous content"), "{out}");
     assert_eq!(home.text(file), before);
     assert_eq!(home.backups(folder), Vec::<PathBuf>::new(), "what is back needs no copy");
 }
@@ -266,19 +267,19 @@ fn options_are_handed_on_and_paths_written_out() {
         "--approve",
         "safe",
         "--config",
-        "<house>/home/c.toml",
+        "<root>/home/c.toml",
     ];
     assert_eq!(printed["mcpServers"]["haft"]["args"], serde_json::json!(expected));
     assert!(!home.is_there("project/.mcp.json"), "printing touches nothing");
 
     let printed = home.done("cursor --print --workspace .");
-    let expected = "[\"mcp\", \"--workspace\", \"<house>/project\"]";
+    let expected = "[\"mcp\", \"--workspace\", \"<root>/project\"]";
     assert!(printed.contains(expected), "{printed}");
 
     let told = home.init("zed --scope user --yes --workspace .");
     assert_eq!(told.code, 0);
     assert!(
-        told.err.contains("whatever project zed is in, haft will work in <house>/project"),
+        told.err.contains("haft will work in <root>/project whatever project zed has open"),
         "{}",
         told.err
     );
@@ -294,14 +295,14 @@ fn options_are_handed_on_and_paths_written_out() {
 #[test]
 fn a_program_that_is_not_on_the_path_is_named_by_its_path() {
     let home = Home::new();
-    fs::remove_file(home.house.path("bin/haft")).expect("removed");
+    fs::remove_file(home.fixture.path("bin/haft")).expect("removed");
     let told = home.init("claude --yes");
     let program = PathBuf::from(HAFT).canonicalize().expect("it runs").display().to_string();
     assert!(home.text("project/.mcp.json").contains(&format!("\"command\": \"{program}\"")));
     assert!(told.err.contains("which other machines may not have"), "{}", told.err);
 
     let other = home.with("bin/haft", "#!/bin/sh\n");
-    fs::set_permissions(other.house.path("bin/haft"), fs::Permissions::from_mode(0o755))
+    fs::set_permissions(other.fixture.path("bin/haft"), fs::Permissions::from_mode(0o755))
         .expect("set");
     let printed = other.done("claude --print");
     assert!(printed.contains(&program), "another file of that name is not this program: {printed}");
@@ -316,10 +317,10 @@ fn what_is_written_starts_a_server() {
     let entry = &written["mcpServers"]["haft"];
     let words = entry["args"].as_array().expect("a list").iter().filter_map(|word| word.as_str());
     let words: Vec<&str> = words.collect();
-    let mut command = home.furnished(Command::new("sh"));
+    let mut command = home.with_environment(Command::new("sh"));
     let line = format!("{} {}", entry["command"].as_str().expect("a text"), words.join(" "));
-    command.args(["-c", &line]).current_dir(home.house.path("project"));
-    command.env("HOME", home.house.path("home")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(["-c", &line]).current_dir(home.fixture.path("project"));
+    command.env("HOME", home.fixture.path("home")).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut server = command.spawn().expect("it starts");
     let request = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
     let mut stdin = server.stdin.take().expect("piped");
@@ -331,29 +332,29 @@ fn what_is_written_starts_a_server() {
 }
 
 #[test]
-fn nobody_is_asked_where_there_is_no_terminal() {
+fn without_a_terminal_nothing_is_written() {
     let home = Home::new();
     let told = home.init("claude");
     assert_eq!((told.code, told.out.as_str()), (5, ""));
     assert_eq!(
         told.err,
-        "error: <house>/project/.mcp.json was not changed: there is no terminal to ask at\n  \
-         next: add `--yes` to write it unasked, or `--print` to see what to add by hand\n"
+        "error: <root>/project/.mcp.json was not changed: no terminal is available to ask\n  \
+         next: add `--yes` to write it without asking, or `--print` to see what to add by hand\n"
     );
     assert!(!home.is_there("project/.mcp.json"));
     let dry = home.done("claude --dry-run");
     assert!(
-        dry.contains("+++ <house>/project/.mcp.json\n") && dry.contains("would be added"),
+        dry.contains("+++ <root>/project/.mcp.json\n") && dry.contains("would be added"),
         "{dry}"
     );
     assert!(!home.is_there("project/.mcp.json"));
 }
 
 #[test]
-fn a_yes_on_the_screen_writes_and_a_no_does_not() {
+fn an_approved_change_is_written_and_a_denied_one_is_not() {
     let home = Home::new().with("project/.mcp.json", "{\n  \"mcpServers\": {}\n}\n");
     let before = home.text("project/.mcp.json");
-    let screen = Screen::haft(&home.house, &["init", "claude"]);
+    let screen = Screen::haft(&home.fixture, &["init", "claude"]);
     let question = screen.wait_for("[y] yes   [n] no");
     assert!(question.contains("(claude, project):"), "{question}");
     assert!(question.contains("  | -  \"mcpServers\": {}"), "{question}");
@@ -361,11 +362,11 @@ fn a_yes_on_the_screen_writes_and_a_no_does_not() {
     screen.press(&["perhaps", "Enter"]);
     screen.press(&["n", "Enter"]);
     assert_eq!(screen.exit_code(), 5);
-    let shown = screen.wait_for("was not changed: you said no");
+    let shown = screen.wait_for("was not changed: you answered no");
     assert_eq!(shown.matches("[y] yes").count(), 2, "an unclear answer is asked again: {shown}");
     assert_eq!(home.text("project/.mcp.json"), before);
 
-    let screen = Screen::haft(&home.house, &["init", "claude"]);
+    let screen = Screen::haft(&home.fixture, &["init", "claude"]);
     screen.wait_for("[y] yes   [n] no");
     screen.press(&["y", "Enter"]);
     assert_eq!(screen.exit_code(), 0);
@@ -374,14 +375,14 @@ fn a_yes_on_the_screen_writes_and_a_no_does_not() {
 }
 
 #[test]
-fn a_file_that_changes_while_somebody_is_asked_is_left_alone() {
+fn a_file_that_changes_during_the_prompt_is_not_written() {
     let home = Home::new().with("project/.mcp.json", "{}");
-    let screen = Screen::haft(&home.house, &["init", "claude"]);
+    let screen = Screen::haft(&home.fixture, &["init", "claude"]);
     screen.wait_for("[y] yes   [n] no");
-    fs::write(home.house.path("project/.mcp.json"), "{\"a\": 1}").expect("written");
+    fs::write(home.fixture.path("project/.mcp.json"), "{\"a\": 1}").expect("written");
     screen.press(&["y", "Enter"]);
     assert_eq!(screen.exit_code(), 4);
-    screen.wait_for("was changed by somebody else");
+    screen.wait_for("was changed by another process");
     assert_eq!(home.text("project/.mcp.json"), "{\"a\": 1}");
 }
 
@@ -390,11 +391,15 @@ fn what_haft_made_is_removed_again() {
     let home = Home::new();
     home.done("vscode --yes");
     let out = home.done("vscode --undo --yes");
-    assert!(out.contains("mcp.json was removed; haft had made it"), "{out}");
+    assert!(out.contains("mcp.json was removed; haft had created it"), "{out}");
     assert!(!home.is_there("project/.vscode"), "the folder that was made goes with it");
     let told = home.init("vscode --undo --yes");
     assert_eq!(told.code, 3);
-    assert!(told.err.contains("haft has changed nothing of vscode here"), "{}", told.err);
+    assert!(
+        told.err.contains("haft has not changed the configuration of vscode here"),
+        "{}",
+        told.err
+    );
 
     home.done("vscode --yes");
     let home = home.with("project/.vscode/tasks.json", "{}");
@@ -411,11 +416,8 @@ fn of_a_file_that_was_changed_since_only_the_entry_goes() {
     let edited = home.text("project/.mcp.json").replace("\"a\": 1", "\"a\": 2");
     let home = home.with("project/.mcp.json", &edited);
     let out = home.done("claude --undo --yes");
-    assert!(out.contains("was changed since, so only haft's entry was taken out of it"), "{out}");
-    assert!(
-        out.contains("the file as it was before: <house>/project/.mcp.json.haft-backup-"),
-        "{out}"
-    );
+    assert!(out.contains("has changed since, so only haft's entry was removed"), "{out}");
+    assert!(out.contains("backup of the old file: <root>/project/.mcp.json.haft-backup-"), "{out}");
     assert_eq!(home.text("project/.mcp.json"), "{\n  \"a\": 2,\n  \"mcpServers\": {\n  }\n}\n");
     assert_eq!(home.backups("project").len(), 1);
 
@@ -432,27 +434,27 @@ fn of_a_file_that_was_changed_since_only_the_entry_goes() {
 }
 
 #[test]
-fn a_copy_that_somebody_else_wrote_to_is_not_put_back() {
+fn a_backup_that_was_changed_is_not_restored() {
     let home = Home::new().with("project/.mcp.json", "{\n  \"a\": 1\n}\n");
     home.done("claude --yes");
     fs::write(&home.backups("project")[0], "{ \"planted\": true }").expect("written");
     let out = home.done("claude --undo --yes");
-    assert!(out.contains("only haft's entry was taken out of it"), "{out}");
+    assert!(out.contains("only haft's entry was removed"), "{out}");
     assert!(!home.text("project/.mcp.json").contains("planted"));
 }
 
 #[test]
-fn what_is_no_longer_there_needs_no_taking_back() {
+fn a_change_that_is_gone_needs_no_undo() {
     let home = Home::new();
     home.done("claude --yes");
-    fs::remove_file(home.house.path("project/.mcp.json")).expect("removed");
+    fs::remove_file(home.fixture.path("project/.mcp.json")).expect("removed");
     let out = home.done("claude --undo");
-    assert!(out.contains("there is nothing of haft's last change left"), "{out}");
+    assert!(out.contains("is already undone"), "{out}");
     assert_eq!(home.init("claude --undo").code, 3, "it is forgotten");
 }
 
 #[test]
-fn changes_are_taken_back_one_by_one_the_last_first() {
+fn changes_are_undone_one_by_one_in_reverse_order() {
     let home = Home::new().with("project/.mcp.json", "{}");
     home.done("claude --yes");
     let first = home.text("project/.mcp.json");
@@ -469,17 +471,17 @@ fn changes_are_taken_back_one_by_one_the_last_first() {
 }
 
 #[test]
-fn another_projects_change_is_not_taken_back_from_here() {
+fn another_projects_change_is_not_undone_from_here() {
     let home = Home::new().with("other/.git/HEAD", "");
     home.done("claude --yes --workspace ../other");
     let told = home.init("claude --undo --yes");
     assert_eq!(told.code, 3);
-    assert!(told.err.contains("the last change was to <house>/other/.mcp.json"), "{}", told.err);
+    assert!(told.err.contains("the last change was to <root>/other/.mcp.json"), "{}", told.err);
     assert!(home.is_there("other/.mcp.json"));
 }
 
 #[test]
-fn a_broken_file_is_told_with_its_place_and_left_alone() {
+fn a_broken_file_is_reported_with_its_position_and_not_changed() {
     for (client, file, text, told) in [
         (
             "claude",
@@ -511,32 +513,32 @@ fn a_broken_file_is_told_with_its_place_and_left_alone() {
         let home = Home::new().with(&file, text);
         let ran = home.init(&format!("{client} --yes"));
         assert_eq!(ran.code, 2, "{}", ran.err);
-        assert!(ran.err.contains(&format!("<house>/{file}{told}")), "{}", ran.err);
+        assert!(ran.err.contains(&format!("<root>/{file}{told}")), "{}", ran.err);
         assert!(ran.err.contains("`--print` shows it"), "{}", ran.err);
         assert_eq!(home.text(&file), text);
         let printed = home.init(&format!("{client} --print"));
-        assert_eq!(printed.code, 0, "what to add by hand is told all the same");
+        assert_eq!(printed.code, 0, "the entry to add by hand is still printed");
     }
 }
 
 #[test]
 fn what_is_no_text_file_is_left_alone() {
     let home = Home::new();
-    fs::write(home.house.path("project/.mcp.json"), b"{\"a\": \"\xff\"}").expect("written");
+    fs::write(home.fixture.path("project/.mcp.json"), b"{\"a\": \"\xff\"}").expect("written");
     let told = home.init("claude --yes");
     assert_eq!(told.code, 7);
     assert!(told.err.contains("is not UTF-8: byte 7"), "{}", told.err);
-    fs::create_dir_all(home.house.path("project/.gemini/settings.json")).expect("a folder");
+    fs::create_dir_all(home.fixture.path("project/.gemini/settings.json")).expect("a folder");
     let told = home.init("gemini --yes");
     assert_eq!(told.code, 7);
     assert!(told.err.contains("is not a regular file"), "{}", told.err);
 }
 
 #[test]
-fn a_folder_that_takes_nothing_is_told_and_nothing_is_left_behind() {
+fn an_unwritable_folder_is_reported_and_nothing_is_left_behind() {
     let home = Home::new();
-    // Nobody makes files there, not even root.
-    symlink("/sys/kernel", home.house.path("project/.cursor")).expect("a link");
+    // Not even root can create files there.
+    symlink("/sys/kernel", home.fixture.path("project/.cursor")).expect("a link");
     let told = home.init("cursor --yes");
     assert_eq!(told.code, 5, "{}", told.err);
     assert!(told.err.contains("/sys/kernel/mcp.json cannot be written"), "{}", told.err);
@@ -549,11 +551,15 @@ fn a_folder_that_takes_nothing_is_told_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn a_memory_that_cannot_be_kept_stops_the_change() {
+fn an_unreadable_record_file_stops_the_change() {
     let home = Home::new().with("home/.local/state/haft/init.json", "not JSON");
     let told = home.init("claude --yes");
     assert_eq!(told.code, 2);
-    assert!(told.err.contains("home/.local/state/haft/init.json cannot be read"), "{}", told.err);
+    assert!(
+        told.err.contains("cannot read <root>/home/.local/state/haft/init.json"),
+        "{}",
+        told.err
+    );
     assert!(!home.is_there("project/.mcp.json"));
 }
 
@@ -561,9 +567,9 @@ fn a_memory_that_cannot_be_kept_stops_the_change() {
 fn a_link_is_followed_and_stays_a_link() {
     let home = Home::new().with("dotfiles/claude.json", "{}");
     let (real, link) =
-        (home.house.path("dotfiles/claude.json"), home.house.path("home/.claude.json"));
+        (home.fixture.path("dotfiles/claude.json"), home.fixture.path("home/.claude.json"));
     symlink("../dotfiles/claude.json", &link).expect("a link");
-    // The first is narrower than a usual mask, the second wider.
+    // The first mode is narrower than a usual umask, the second wider.
     for mode in [0o600, 0o664] {
         fs::set_permissions(&real, fs::Permissions::from_mode(mode)).expect("set");
         check_followed(&home, &link, mode);
@@ -572,7 +578,7 @@ fn a_link_is_followed_and_stays_a_link() {
     fs::remove_file(&real).expect("removed");
     let told = home.init("claude --scope user --yes");
     assert_eq!(told.code, 3);
-    assert!(told.err.contains("is a link that leads nowhere"), "{}", told.err);
+    assert!(told.err.contains("is a broken symbolic link"), "{}", told.err);
 }
 
 #[track_caller]
@@ -580,7 +586,7 @@ fn check_followed(home: &Home, link: &Path, mode: u32) {
     home.done("claude --scope user --yes");
     assert!(link.symlink_metadata().expect("it is there").is_symlink());
     assert!(home.text("dotfiles/claude.json").contains("haft"));
-    for file in [home.house.path("dotfiles/claude.json"), home.backups("dotfiles")[0].clone()] {
+    for file in [home.fixture.path("dotfiles/claude.json"), home.backups("dotfiles")[0].clone()] {
         let found = file.metadata().expect("it is there").permissions().mode() & 0o777;
         assert_eq!(found, mode, "{}", file.display());
     }
@@ -620,7 +626,7 @@ fn without_a_client_all_are_listed() {
 }
 
 #[test]
-fn the_result_is_told_to_programs_too() {
+fn json_has_the_result_too() {
     let home = Home::new();
     let told: serde_json::Value =
         serde_json::from_str(&home.done("zed --yes --json")).expect("JSON");
@@ -636,18 +642,18 @@ fn the_result_is_told_to_programs_too() {
 }
 
 #[test]
-fn clients_are_known_by_their_usual_names_and_misspelt_ones_are_mended() {
+fn clients_have_aliases_and_misspelt_names_get_a_suggestion() {
     let home = Home::new();
     assert_eq!(home.done("Claude-Code --print"), home.done("claude --print"));
     assert_eq!(home.done("VS-Code --print"), home.done("vscode --print"));
     let told = home.init("cluade --print");
     assert_eq!(told.code, 3);
-    assert!(told.err.contains("haft knows no client `cluade`"), "{}", told.err);
+    assert!(told.err.contains("unknown client `cluade`"), "{}", told.err);
     assert!(told.err.contains("did you mean `claude`?"), "{}", told.err);
     assert!(home.init("emacs").err.contains("the clients are claude, codex,"));
     let help = home.done("--help");
     for answer in
-        ["--undo", "--scope", "A copy of the old file", "haft init codex --profile reviewer"]
+        ["--undo", "--scope", "a backup of the old file", "haft init codex --profile reviewer"]
     {
         assert!(help.contains(answer), "{help}");
     }

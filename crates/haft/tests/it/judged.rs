@@ -1,10 +1,10 @@
-//! Commands as policy judges them: by what is read in them, not by their text.
+//! Commands are judged by their parsed content, not by their text.
 
 use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
 const RULES: &str = r#"
 allow = ["bash(cargo test *)"]
@@ -12,40 +12,40 @@ ask = ["bash(git push *)"]
 deny = ["read(private/**)", "write(protected/**)", "bash(curl *)"]
 "#;
 
-/// What becomes of a command, and why.
-fn judged(house: &House, mode: &str, words: &[&str]) -> (String, Value) {
+/// Returns the decision on a command and the reason.
+fn judged(fixture: &Fixture, mode: &str, words: &[&str]) -> (String, Value) {
     let mut arguments = vec!["bash"];
     arguments.extend(words);
     arguments.extend(["--approve", mode, "--dry-run", "--json"]);
-    let told = house.run_without_terminal(&arguments).json();
+    let told = fixture.run_without_terminal(&arguments).json();
     let action = told["decision"]["action"].as_str().unwrap_or_default().to_owned();
     (action, told["decision"]["reason"].clone())
 }
 
 #[track_caller]
-fn check(house: &House, mode: &str, words: &[&str], expected: &str) {
-    let (action, reason) = judged(house, mode, words);
+fn check(fixture: &Fixture, mode: &str, words: &[&str], expected: &str) {
+    let (action, reason) = judged(fixture, mode, words);
     assert_eq!(action, expected, "{mode}: {words:?}: {reason}");
 }
 
 #[test]
 fn looking_runs_in_mode_safe_and_nothing_else_does() {
-    let house = House::new().user_config(RULES);
+    let fixture = Fixture::new().user_config(RULES);
     for command in
         ["ls -la", "git log --oneline | head -3", "grep -rn x . | sort | uniq -c", "wc -l a b"]
     {
-        check(&house, "safe", &[command], "allow");
+        check(&fixture, "safe", &[command], "allow");
     }
     for command in
         ["touch x", "ls > out", "find . -delete", "cat /etc/passwd", "x=ls; $x", "ls; make"]
     {
-        check(&house, "safe", &[command], "ask");
+        check(&fixture, "safe", &[command], "ask");
     }
 }
 
 #[test]
 fn read_only_git_tools_run_in_mode_safe_as_the_commands_do() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for (tool, expected) in [
         ("git_status", "allow"),
         ("git_diff", "allow"),
@@ -56,25 +56,25 @@ fn read_only_git_tools_run_in_mode_safe_as_the_commands_do() {
         if tool == "git_commit" {
             arguments.insert(1, "message");
         }
-        let told = house.run_without_terminal(&arguments).json();
+        let told = fixture.run_without_terminal(&arguments).json();
         assert_eq!(told["decision"]["action"], expected, "{tool}: {told}");
     }
 }
 
 #[test]
 fn what_is_dangerous_or_unclear_is_asked_for_even_in_a_sandbox() {
-    let house = House::new().user_config(RULES);
+    let fixture = Fixture::new().user_config(RULES);
     for command in ["make", "touch x", "cat /etc/passwd", "for f in *; do wc -l $f; done"] {
-        check(&house, "contained", &[command], "allow");
+        check(&fixture, "contained", &[command], "allow");
     }
     for command in ["rm -rf src", "git reset --hard", "sudo make"] {
-        check(&house, "contained", &[command], "ask");
-        check(&house, "all", &[command], "allow");
+        check(&fixture, "contained", &[command], "ask");
+        check(&fixture, "all", &[command], "allow");
     }
-    // What cannot be read may be what a rule for commands means.
-    let without_rules = House::new();
+    // An unclear part may be what a rule for commands matches.
+    let without_rules = Fixture::new();
     for command in ["$(cat x) y", "echo 'open"] {
-        check(&house, "all", &[command], "ask");
+        check(&fixture, "all", &[command], "ask");
         check(&without_rules, "contained", &[command], "ask");
         check(&without_rules, "all", &[command], "allow");
     }
@@ -82,13 +82,13 @@ fn what_is_dangerous_or_unclear_is_asked_for_even_in_a_sandbox() {
 
 #[test]
 fn rules_bind_each_command_and_each_file_of_a_text() {
-    let house = House::new().user_config(RULES);
+    let fixture = Fixture::new().user_config(RULES);
     for command in ["cargo test -p x", "cd sub && cargo test -q 2>&1 | tail -3"] {
-        check(&house, "safe", &[command], "allow");
+        check(&fixture, "safe", &[command], "allow");
     }
-    check(&house, "safe", &["cargo test; make"], "ask");
+    check(&fixture, "safe", &["cargo test; make"], "ask");
     for command in ["ls && git push origin", "timeout 5 git push origin"] {
-        check(&house, "all", &[command], "ask");
+        check(&fixture, "all", &[command], "ask");
     }
     for command in [
         "cat private/x",
@@ -101,31 +101,31 @@ fn rules_bind_each_command_and_each_file_of_a_text() {
         "cp sub/.env.local x",
         "cat ~/.ssh/id_rsa",
     ] {
-        check(&house, "all", &[command], "deny");
+        check(&fixture, "all", &[command], "deny");
     }
-    // Paths mean what they mean where the command runs.
-    check(&house, "all", &["echo x > y", "--workdir", "protected"], "deny");
-    check(&house, "all", &["cat x", "--workdir", "private"], "deny");
-    check(&house, "all", &["cat ../private/x", "--workdir", "src"], "deny");
+    // Paths are relative to the directory where the command runs.
+    check(&fixture, "all", &["echo x > y", "--workdir", "protected"], "deny");
+    check(&fixture, "all", &["cat x", "--workdir", "private"], "deny");
+    check(&fixture, "all", &["cat ../private/x", "--workdir", "src"], "deny");
 }
 
 #[test]
 fn a_rule_for_commands_does_not_allow_what_could_not_be_read() {
     let config = "allow = [\"bash(git status *)\", \"bash($(cat x) y)\"]";
-    let house = House::new().user_config(config);
-    check(&house, "contained", &["git status -s"], "allow");
+    let fixture = Fixture::new().user_config(config);
+    check(&fixture, "contained", &["git status -s"], "allow");
     let long = format!("git status {}; rm -rf src", "x ".repeat(40_000));
     for command in ["git status )$( ; rm -rf src", "git status 'open", &long] {
-        check(&house, "contained", &[command], "ask");
+        check(&fixture, "contained", &[command], "ask");
     }
-    check(&house, "contained", &["$(cat x) y"], "allow");
-    check(&house, "contained", &["$(cat x) y; $(cat x) z"], "ask");
+    check(&fixture, "contained", &["$(cat x) y"], "allow");
+    check(&fixture, "contained", &["$(cat x) y; $(cat x) z"], "ask");
 }
 
-/// A project without a sandbox, with files that are closed and links that lead away from them.
-fn unsandboxed(rules: &str) -> House {
-    let house = House::new().user_config(&format!("sandbox = \"off\"\n{rules}\n"));
-    let project = house.path("project");
+/// Returns a project without a sandbox, with denied files and links to them.
+fn unsandboxed(rules: &str) -> Fixture {
+    let fixture = Fixture::new().user_config(&format!("sandbox = \"off\"\n{rules}\n"));
+    let project = fixture.path("project");
     for folder in ["closed", "open", "private", "away"] {
         std::fs::create_dir_all(project.join(folder)).expect("a folder");
     }
@@ -133,12 +133,12 @@ fn unsandboxed(rules: &str) -> House {
         std::fs::write(project.join(file), "x\n").expect("written");
     }
     symlink("/etc/hostname", project.join("away/out")).expect("a link");
-    house
+    fixture
 }
 
 #[test]
 fn trees_that_are_written_are_looked_through_for_closed_files() {
-    let house = unsandboxed("deny = [\"write(private/**)\"]");
+    let fixture = unsandboxed("deny = [\"write(private/**)\"]");
     for command in [
         "rm -r closed",
         "cp -r open closed",
@@ -153,46 +153,46 @@ fn trees_that_are_written_are_looked_through_for_closed_files() {
         "cd closed && rm -r .",
         "mv p* x",
     ] {
-        check(&house, "all", &[command], "ask");
+        check(&fixture, "all", &[command], "ask");
     }
     for command in ["rm -r private", "mv private/k x", "cp plain private/k"] {
-        let (action, reason) = judged(&house, "all", &[command]);
+        let (action, reason) = judged(&fixture, "all", &[command]);
         assert_ne!(action, "allow", "{command}: {reason}");
     }
     for command in ["rm -r open", "cp -r open x", "mv open x", "chmod -R 600 open", "rm plain"] {
-        check(&house, "all", &[command], "allow");
+        check(&fixture, "all", &[command], "allow");
     }
 }
 
 #[test]
 fn a_pattern_is_followed_through_links_to_closed_files() {
-    let house = unsandboxed("deny = [\"read(private/**)\"]");
-    let project = house.path("project");
+    let fixture = unsandboxed("deny = [\"read(private/**)\"]");
+    let project = fixture.path("project");
     symlink("private", project.join("link")).expect("a link");
     symlink(".", project.join("open/round")).expect("a link");
     for command in ["cat l*/k", "cat li?k/*", "cat */k", "wc -l [l]ink/k", "cat *"] {
-        let (action, reason) = judged(&house, "safe", &[command]);
+        let (action, reason) = judged(&fixture, "safe", &[command]);
         assert_ne!(action, "allow", "{command}: {reason}");
     }
     for command in ["cat open/*", "cat o*/a", "cat open/r*/a"] {
-        check(&house, "safe", &[command], "allow");
+        check(&fixture, "safe", &[command], "allow");
     }
 }
 
 #[test]
 fn a_pattern_that_meets_a_link_out_of_the_workspace_is_asked_about() {
-    let house = unsandboxed("");
+    let fixture = unsandboxed("");
     for command in ["cat away/*", "cat away/o?t", "grep -r x away", "wc -l away/[a-z]*"] {
-        check(&house, "safe", &[command], "ask");
-        check(&house, "all", &[command], "allow");
+        check(&fixture, "safe", &[command], "ask");
+        check(&fixture, "all", &[command], "allow");
     }
-    check(&house, "safe", &["cat open/*"], "allow");
+    check(&fixture, "safe", &["cat open/*"], "allow");
     check(&unsandboxed("allow = [\"read(/etc/**)\"]"), "safe", &["cat away/*"], "allow");
 }
 
 #[test]
 fn what_git_shows_is_judged_by_its_files() {
-    let house = unsandboxed("deny = [\"read(private/k)\"]");
+    let fixture = unsandboxed("deny = [\"read(private/k)\"]");
     for command in [
         "git show HEAD:private/k",
         "cd open && git show HEAD:private/k",
@@ -208,7 +208,7 @@ fn what_git_shows_is_judged_by_its_files() {
         "git log -p -- .env",
         "git show HEAD:.env",
     ] {
-        check(&house, "all", &[command], "deny");
+        check(&fixture, "all", &[command], "deny");
     }
     for command in [
         "git grep x",
@@ -220,16 +220,16 @@ fn what_git_shows_is_judged_by_its_files() {
         "git show HEAD -- ':/private'",
         "git cat-file --batch < plain",
     ] {
-        check(&house, "all", &[command], "ask");
+        check(&fixture, "all", &[command], "ask");
     }
     for command in ["git log", "git diff --stat", "git status", "git grep x -- open"] {
-        check(&house, "all", &[command], "allow");
+        check(&fixture, "all", &[command], "allow");
     }
 }
 
 #[test]
 fn git_that_may_run_what_a_repository_names_is_asked_about_without_a_sandbox() {
-    let house = unsandboxed("");
+    let fixture = unsandboxed("");
     for command in [
         "git status",
         "git diff -- open",
@@ -242,13 +242,13 @@ fn git_that_may_run_what_a_repository_names_is_asked_about_without_a_sandbox() {
         "env git status",
         "/usr/bin/git status",
     ] {
-        check(&house, "safe", &[command], "ask");
-        check(&house, "all", &[command], "allow");
+        check(&fixture, "safe", &[command], "ask");
+        check(&fixture, "all", &[command], "allow");
     }
     for command in ["git rev-parse HEAD", "git branch", "git ls-files", "git config -l"] {
-        check(&house, "safe", &[command], "allow");
+        check(&fixture, "safe", &[command], "allow");
     }
-    let sandboxed = House::new();
+    let sandboxed = Fixture::new();
     for command in ["git status", "git diff -- open", "git log -p -- open", "git blame plain"] {
         check(&sandboxed, "safe", &[command], "allow");
     }
@@ -256,7 +256,7 @@ fn git_that_may_run_what_a_repository_names_is_asked_about_without_a_sandbox() {
 
 #[test]
 fn what_a_pattern_or_a_list_may_mean_is_never_read_unasked() {
-    let house = unsandboxed("deny = [\"read(private/**)\"]");
+    let fixture = unsandboxed("deny = [\"read(private/**)\"]");
     for command in [
         "cat closed/.e*",
         "cat closed/.e[n]v",
@@ -292,10 +292,10 @@ fn what_a_pattern_or_a_list_may_mean_is_never_read_unasked() {
         "sed p closed/.e*",
         "wc -c closed/.*",
     ] {
-        let (action, reason) = judged(&house, "safe", &[command]);
+        let (action, reason) = judged(&fixture, "safe", &[command]);
         assert_ne!(action, "allow", "{command}: {reason}");
     }
     for command in ["cat open/*", "find . -name '.e*'", "ls -R", "grep -r x open"] {
-        check(&house, "safe", &[command], "allow");
+        check(&fixture, "safe", &[command], "allow");
     }
 }

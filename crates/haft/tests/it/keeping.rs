@@ -1,13 +1,14 @@
-//! What is kept between calls, with the real binary: outputs that were cut, todos, sessions; and when things go wrong.
+//! Data that is kept between calls, with the real binary: truncated outputs, todos and sessions,
+//! also under failures.
 
 mod faults;
 
 use serde_json::{Value, json};
 
-use crate::{house::House, mcp_stdio::Client};
+use crate::{fixture::Fixture, mcp_stdio::Client};
 
-fn store(house: &House) -> std::path::PathBuf {
-    house.path("project/.haft/haft.db")
+fn store(fixture: &Fixture) -> std::path::PathBuf {
+    fixture.path("project/.haft/haft.db")
 }
 
 /// Makes a call over MCP and returns its result.
@@ -22,81 +23,82 @@ fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
 }
 
-/// A file whose search gives more than is shown.
-fn with_long_file() -> House {
-    let house = House::new();
+/// Creates a file with more search hits than are shown.
+fn with_long_file() -> Fixture {
+    let fixture = Fixture::new();
     let line = |number: usize| match number {
         1_500 => "long 1500 error: the disk is on fire\n".to_owned(),
         _ => format!("long {number} {}\n", "x".repeat(60)),
     };
     let content: String = (1..=2_000).map(line).collect();
-    std::fs::write(house.path("project/long.txt"), content).expect("written");
-    house
+    std::fs::write(fixture.path("project/long.txt"), content).expect("written");
+    fixture
 }
 
 const SEARCH: [&str; 4] = ["grep", "long", "--max-results", "2000"];
 
 #[test]
 fn what_was_cut_is_read_and_searched_by_later_commands() {
-    let house = with_long_file();
-    let cut = house.run(&[&SEARCH[..], &["--json"]].concat()).json();
+    let fixture = with_long_file();
+    let cut = fixture.run(&[&SEARCH[..], &["--json"]].concat()).json();
     let (id, content) = (cut["output_id"].as_str().expect("cut"), cut["content"].as_str());
     let content = content.expect("a text");
-    assert!(content.contains(&format!("the whole text is kept as output {id}: ")), "{content}");
+    assert!(content.contains(&format!("the full text is stored as output {id}: ")), "{content}");
     assert!(content.contains("error: the disk is on fire"), "{content}");
-    let told = content.split_once("[cut: lines ").expect("a note").1;
+    let told = content.split_once("[truncated: lines ").expect("a note").1;
     let (first, rest) = told.split_once('-').expect("two numbers");
     let first: usize = first.parse().expect("a number");
-    assert!(rest.contains("more is left out below"), "{rest}");
+    assert!(rest.contains("more is omitted below"), "{rest}");
     let number = (first + 1).to_string();
-    let lines = house.run(&["output_read", id, "--start-line", &number, "--end-line", &number]);
+    let lines = fixture.run(&["output_read", id, "--start-line", &number, "--end-line", &number]);
     assert!(lines.out.contains(&format!("long.txt:{number}: long {number} xxx")), "{lines:?}");
     assert!(lines.out.ends_with("pages in all]"), "{lines:?}");
-    let page = house.run(&["output-read", id, "--page", "2"]);
+    let page = fixture.run(&["output-read", id, "--page", "2"]);
     assert!(page.out.contains("; page 2 of "), "{page:?}");
-    let found = house.run(&["output_search", id, "on FIRE", "--case-insensitive"]);
+    let found = fixture.run(&["output_search", id, "on FIRE", "--case-insensitive"]);
     assert_eq!(
         found.out,
         "1500: long.txt:1500: long 1500 error: the disk is on fire\n[1 match in 2002 lines]"
     );
-    let gone = house.run(&["output_read", "out_0"]);
-    assert_eq!((gone.code, gone.err.contains("no output is kept under `out_0`")), (3, true));
+    let gone = fixture.run(&["output_read", "out_0"]);
+    assert_eq!((gone.code, gone.err.contains("unknown output `out_0`")), (3, true));
 }
 
 #[test]
 fn outputs_are_of_their_workspace_also_in_a_store_of_several() {
-    let house = with_long_file();
-    let store = house.path("shared.db").display().to_string();
+    let fixture = with_long_file();
+    let store = fixture.path("shared.db").display().to_string();
     let shared = ["--store", &*store];
     let cut =
-        || house.run(&[&SEARCH[..], &["--json"], &shared].concat()).json()["output_id"].clone();
+        || fixture.run(&[&SEARCH[..], &["--json"], &shared].concat()).json()["output_id"].clone();
     let (one, two) = (cut(), cut());
     assert_ne!(one, two);
     let id = one.as_str().expect("cut");
-    assert_eq!(house.run(&[&["output_read", id], &shared[..]].concat()).code, 0);
-    std::fs::create_dir(house.path("other")).expect("made");
-    let other = house.path("other").display().to_string();
-    let elsewhere = house.run(&[&["output_read", id, "--workspace", &other], &shared[..]].concat());
+    assert_eq!(fixture.run(&[&["output_read", id], &shared[..]].concat()).code, 0);
+    std::fs::create_dir(fixture.path("other")).expect("made");
+    let other = fixture.path("other").display().to_string();
+    let elsewhere =
+        fixture.run(&[&["output_read", id, "--workspace", &other], &shared[..]].concat());
     assert_eq!(elsewhere.code, 3, "{elsewhere:?}");
 }
 
 #[test]
 fn who_records_nothing_has_no_outputs_on_disk_but_may_write_a_list() {
-    let house = with_long_file().user_config("[store]\nrecord = false\n");
-    let cut = house.run(&[&SEARCH[..], &["--json"]].concat()).json();
+    let fixture = with_long_file().user_config("[store]\nrecord = false\n");
+    let cut = fixture.run(&[&SEARCH[..], &["--json"]].concat()).json();
     assert!(cut["output_id"].is_string(), "{cut}");
-    assert_eq!(house.run(&["todo_read"]).out, "[no todo list yet]");
-    assert_eq!(house.run(&["session", "list"]).out, "[no sessions]");
-    assert!(!store(&house).exists(), "nobody asked for one");
-    let written = house.run(&["todo_write", "--todos", r#"{"content": "a"}"#]);
+    assert_eq!(fixture.run(&["todo_read"]).out, "[no todo list yet]");
+    assert_eq!(fixture.run(&["session", "list"]).out, "[no sessions]");
+    assert!(!store(&fixture).exists(), "no call needed one");
+    let written = fixture.run(&["todo_write", "--todos", r#"{"content": "a"}"#]);
     assert_eq!(written.out, "[ ] 1: a\n[1 of 1 open; version 1]", "{written:?}");
-    assert_eq!(house.run(&["todo_read"]).out, written.out);
+    assert_eq!(fixture.run(&["todo_read"]).out, written.out);
 }
 
 #[test]
 fn a_client_is_not_given_the_same_twice_in_a_row_unless_somebody_wants_it() {
-    let house = with_long_file();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = with_long_file();
+    let mut client = Client::introduced(&fixture, json!({}));
     let read = |client: &mut Client, id| {
         let result = called(client, id, "read", json!({"path": "long.txt", "limit": 300}));
         (text(&result).to_owned(), result["structuredContent"]["version"].clone())
@@ -109,19 +111,19 @@ fn a_client_is_not_given_the_same_twice_in_a_row_unless_somebody_wants_it() {
     let id = pointer.rsplit(' ').next().expect("the id is last").trim_end_matches(']');
     let shown = called(&mut client, 4, "output_read", json!({"id": id}));
     assert!(text(&shown).starts_with(whole.trim_end()), "{shown}");
-    std::fs::write(house.path("project/long.txt"), "another\n".repeat(900)).expect("written");
+    std::fs::write(fixture.path("project/long.txt"), "another\n".repeat(900)).expect("written");
     assert!(read(&mut client, 5).0.contains("another"));
 
-    let house = with_long_file().user_config("[outputs]\nrepeats = \"whole\"\n");
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = with_long_file().user_config("[outputs]\nrepeats = \"whole\"\n");
+    let mut client = Client::introduced(&fixture, json!({}));
     assert_eq!(read(&mut client, 1).0, read(&mut client, 2).0);
 }
 
 #[test]
 fn sessions_see_each_other_and_leave_word() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let (mut one, mut two) =
-        (Client::introduced(&house, json!({})), Client::introduced(&house, json!({})));
+        (Client::introduced(&fixture, json!({})), Client::introduced(&fixture, json!({})));
     called(&mut one, 1, "hello", json!({"name": "Ada"}));
     let named = json!({"operation": "patch", "title": "Parser", "metadata": {"ticket": 7}});
     let patched = called(&mut one, 2, "session", named);
@@ -135,7 +137,7 @@ fn sessions_see_each_other_and_leave_word() {
         text(&called(&mut two, 2, "session", words)),
         format!("sent to {own} as its message 1")
     );
-    let person = house.run(&["session", "send", "--session-id", &own, "--message", "well done"]);
+    let person = fixture.run(&["session", "send", "--session-id", &own, "--message", "well done"]);
     assert_eq!((person.code, &*person.out), (0, &*format!("sent to {own} as its message 2")));
     let history = called(&mut one, 3, "session", json!({"operation": "history", "limit": 9}));
     let told = text(&history);
@@ -151,9 +153,9 @@ fn sessions_see_each_other_and_leave_word() {
 
 #[test]
 fn a_connection_that_calls_nothing_is_no_session() {
-    let house = House::new();
-    let mut idle = Client::introduced(&house, json!({}));
-    let mut busy = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new();
+    let mut idle = Client::introduced(&fixture, json!({}));
+    let mut busy = Client::introduced(&fixture, json!({}));
     called(&mut busy, 1, "hello", json!({"name": "Ada"}));
     let listed = called(&mut busy, 2, "session", json!({"operation": "list"}));
     assert!(text(&listed).ends_with("; agent mcp; this session\n[1 session]"), "{listed}");
@@ -163,9 +165,9 @@ fn a_connection_that_calls_nothing_is_no_session() {
 
 #[test]
 fn looking_at_sessions_is_not_asked_about_and_writing_to_them_is_where_changes_are() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let asked = |words: &[&str]| {
-        let ran = house.run_without_terminal(&[&["--approve", "safe"], words].concat());
+        let ran = fixture.run_without_terminal(&[&["--approve", "safe"], words].concat());
         ran.code == 5
     };
     assert!(!asked(&["session", "list"]));
@@ -178,18 +180,18 @@ fn looking_at_sessions_is_not_asked_about_and_writing_to_them_is_where_changes_a
 #[test]
 fn a_long_output_is_read_and_searched_in_bounded_memory() {
     const LINES: u64 = 1_200_000;
-    let house = House::new();
+    let fixture = Fixture::new();
     let long: String =
         (1..=LINES).map(|number| format!("line {number} of a long output\n")).collect();
     assert!(long.len() > 32 << 20);
-    let (bytes, project) = (long.len(), house.path("project"));
-    let place = haft::store::StoreLocation::new(haft::store::StoreAddress::Sqlite(store(&house)));
+    let (bytes, project) = (long.len(), fixture.path("project"));
+    let place = haft::store::StoreLocation::new(haft::store::StoreAddress::Sqlite(store(&fixture)));
     let outputs = haft::store::StoreOutputs::new(place, &project, Default::default());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let kept = haft::Outputs::keep(&outputs, long, haft::OutputSource::default());
     let id = runtime.block_on(kept).expect("kept").id;
-    let mut client = Client::introduced(&house, json!({}));
+    let mut client = Client::introduced(&fixture, json!({}));
     called(&mut client, 1, "output_read", json!({"id": id, "start_line": 1}));
     let before = client.peak_mb();
     let page = called(&mut client, 2, "output_read", json!({"id": id, "page": bytes / 65_536}));

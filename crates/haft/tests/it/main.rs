@@ -1,5 +1,5 @@
-//! The real binary, each case in a fresh house: a home, a project and nothing of this machine's configuration. What
-//! can be seen without a process is tested beside the code.
+//! Tests of the real binary, each with a fresh fixture: a home directory, a project, and no
+//! configuration of this machine. Unit tests cover what needs no process.
 
 mod approvals;
 mod calls;
@@ -13,12 +13,12 @@ mod elsewhere;
 mod equality;
 mod file_commands;
 mod files;
+mod fixture;
 mod formats;
 mod git;
 mod git_guard;
 mod guides;
 mod home;
-mod house;
 mod init;
 mod judged;
 mod keeping;
@@ -36,9 +36,9 @@ mod sandbox_option;
 mod secrets;
 mod server;
 mod shell;
-mod site;
 mod small_disk;
 mod store;
 mod swapped;
 mod web;
 mod web_memory;
+mod web_server;

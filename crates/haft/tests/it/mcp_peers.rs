@@ -1,5 +1,5 @@
-//! haft before MCP clients that others wrote: the protocol's conformance suite, its Inspector, its Python client, and
-//! requests written byte by byte. Each server runs on a port of its own and ends with its test.
+//! haft with independent MCP clients: the protocol's conformance suite, its Inspector, its Python
+//! client, and handwritten requests. Each server has its own port and ends with its test.
 
 mod conformance;
 mod guards;
@@ -15,33 +15,33 @@ use std::{
     time::Duration,
 };
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
-/// Far longer than anything here takes; only a test that fails waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Much longer than any step takes. Only a failing test waits this long.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server that listens on a port of this machine.
+/// A server that listens on a local port.
 struct Served {
     child: Child,
     url: String,
 }
 
 impl Served {
-    /// `haft mcp --http` in a house.
-    fn haft(house: &House, arguments: &[&str]) -> Self {
-        let mut command = haft(house, &["--http", "127.0.0.1:0"]);
+    /// Starts `haft mcp --http`.
+    fn haft(fixture: &Fixture, arguments: &[&str]) -> Self {
+        let mut command = haft(fixture, &["--http", "127.0.0.1:0"]);
         command.args(arguments);
         Self::start(command)
     }
 
-    /// The example server.
+    /// Starts the example server.
     fn example() -> Self {
         let mut command = Command::new(example());
         command.arg("127.0.0.1:0");
         Self::start(command)
     }
 
-    /// A command that says where it serves: the example on stdout, haft to the person at stderr.
+    /// Starts a command that prints its URL: the example to stdout, haft to stderr.
     #[track_caller]
     fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -49,9 +49,9 @@ impl Served {
         let (found, url) = mpsc::channel();
         read_on(child.stdout.take().expect("piped"), found.clone());
         read_on(child.stderr.take().expect("piped"), found);
-        // Made before the wait, so that the server ends also when it says nothing.
+        // Created before the wait, so that the server is ended even if it prints nothing.
         let mut served = Self { child, url: String::new() };
-        served.url = url.recv_timeout(PATIENCE).expect("the server says where it is");
+        served.url = url.recv_timeout(TIMEOUT).expect("the server says where it is");
         served
     }
 
@@ -69,14 +69,14 @@ impl Drop for Served {
     }
 }
 
-/// `haft mcp` as it is in a house, whatever tokens this machine has.
-fn haft(house: &House, arguments: &[&str]) -> Command {
-    let mut command = house.haft(&["mcp"]);
+/// Returns `haft mcp` for the fixture, without this machine's token.
+fn haft(fixture: &Fixture, arguments: &[&str]) -> Command {
+    let mut command = fixture.haft(&["mcp"]);
     command.env_remove("HAFT_TOKEN").args(arguments);
     command
 }
 
-/// Reads on after the URL, so that the server never waits for somebody to read.
+/// Keeps reading after the URL, so that the server never blocks on output.
 fn read_on(said: impl Read + Send + 'static, found: mpsc::Sender<String>) {
     thread::spawn(move || {
         for line in BufReader::new(said).lines().map_while(Result::ok) {
@@ -87,7 +87,7 @@ fn read_on(said: impl Read + Send + 'static, found: mpsc::Sender<String>) {
     });
 }
 
-/// Runs to the end, or is ended.
+/// Waits for the end of the command, and kills it after the timeout.
 #[track_caller]
 fn run(mut command: Command) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -95,7 +95,7 @@ fn run(mut command: Command) -> Output {
     let id = child.id().to_string();
     let (ended, output) = mpsc::channel();
     thread::spawn(move || ended.send(child.wait_with_output()));
-    match output.recv_timeout(PATIENCE) {
+    match output.recv_timeout(TIMEOUT) {
         Ok(output) => output.expect("its output can be read"),
         Err(_) => {
             let _ = Command::new("kill").args(["-KILL", &id]).status();
@@ -108,7 +108,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Cargo builds examples beside the programs whenever it builds all the tests of the crate.
+/// Cargo builds the examples with the crate's tests.
 #[track_caller]
 fn example() -> PathBuf {
     let programs = Path::new(env!("CARGO_BIN_EXE_haft")).parent().expect("it lies in a folder");
@@ -117,7 +117,7 @@ fn example() -> PathBuf {
     example
 }
 
-/// Something that `cargo xtask setup` has put below `target/tools`.
+/// Returns the path of a tool that `cargo xtask setup` installed below `target/tools`.
 #[track_caller]
 fn tool(path: &str) -> PathBuf {
     let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools").join(path);
@@ -125,7 +125,7 @@ fn tool(path: &str) -> PathBuf {
     tool
 }
 
-/// A program of npm's, with the Node that it wants. Its own start script would go through another Node.
+/// Runs an npm program with the required Node. Its start script would use another Node.
 #[track_caller]
 fn node(script: &str) -> Command {
     let mut command = Command::new(tool("npm/node_modules/.bin/node"));

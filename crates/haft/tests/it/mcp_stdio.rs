@@ -1,9 +1,9 @@
-//! `haft mcp` at a pipe, with the real process: what it makes of clients that send nonsense, too much, too fast, or
-//! nothing any more.
+//! `haft mcp` over a pipe, with the real process: clients that send invalid messages, too many, too
+//! fast, or disappear.
 
 mod client;
 mod endings;
 mod load;
 mod messages;
 
-pub(crate) use self::client::{Client, PATIENCE, initialize};
+pub(crate) use self::client::{Client, TIMEOUT, initialize};

@@ -1,28 +1,28 @@
-//! What haft says about itself: help, lists, completions, the manual. All of it is made from the tools.
+//! Generated texts: help, lists, completions and the manual. All are made from the tools.
 
 use std::process::Command;
 
 use haft::{Tool, catalogue};
 
-use crate::house::{House, Screen};
+use crate::fixture::{Fixture, Screen};
 
 #[test]
 fn the_version_is_told_without_reading_anything() {
-    let house = House::new().user_config("this is not TOML");
+    let fixture = Fixture::new().user_config("this is not TOML");
     for option in ["--version", "-V"] {
         let expected = format!("haft {}", env!("CARGO_PKG_VERSION"));
-        assert_eq!(house.run(&[option]).out, expected);
+        assert_eq!(fixture.run(&[option]).out, expected);
     }
 }
 
 #[test]
 fn help_knows_every_tool_and_every_field() {
-    let house = House::new();
-    let all = house.run(&["--help"]);
+    let fixture = Fixture::new();
+    let all = fixture.run(&["--help"]);
     assert_eq!(all.code, 0);
     for tool in catalogue::all() {
         assert!(all.out.contains(&format!("  {} ", tool.name())), "{}", tool.name());
-        let own = house.run(&[tool.name(), "--help"]).out;
+        let own = fixture.run(&[tool.name(), "--help"]).out;
         for (name, schema) in tool.spec().input.properties() {
             let words = schema["description"].as_str().expect("every field is described");
             let first = words.split_whitespace().next().unwrap_or_default();
@@ -35,15 +35,15 @@ fn help_knows_every_tool_and_every_field() {
 
 #[test]
 fn no_arguments_are_answered_with_help() {
-    let ran = House::new().run(&[]);
+    let ran = Fixture::new().run(&[]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("Usage: haft"), "{ran:?}");
 }
 
 #[test]
 fn help_fits_two_screens_and_has_groups() {
-    let house = House::new();
-    let help = house.run(&["--help"]).out;
+    let fixture = Fixture::new();
+    let help = fixture.run(&["--help"]).out;
     assert!(help.lines().count() <= 110, "{} lines", help.lines().count());
     assert!(help.lines().all(|line| line.chars().count() <= 102), "{help}");
     let mut at = 0;
@@ -53,10 +53,10 @@ fn help_fits_two_screens_and_has_groups() {
         assert!(found > at, "{heading} is in order");
         at = found;
     }
-    assert_eq!(house.run(&[]).err, help, "no arguments print the same");
-    assert_eq!(house.run(&["help"]).out, help);
-    assert_eq!(house.run(&["-h"]).out, help);
-    let mut narrow = house.haft(&["--help"]);
+    assert_eq!(fixture.run(&[]).err, help, "no arguments print the same");
+    assert_eq!(fixture.run(&["help"]).out, help);
+    assert_eq!(fixture.run(&["-h"]).out, help);
+    let mut narrow = fixture.haft(&["--help"]);
     let narrow = narrow.env("COLUMNS", "60").output().expect("haft runs");
     let narrow = String::from_utf8_lossy(&narrow.stdout).into_owned();
     let rows = narrow.lines().filter(|line| line.starts_with("  "));
@@ -68,26 +68,26 @@ fn help_fits_two_screens_and_has_groups() {
 
 #[test]
 fn help_explains_commands_and_lists_tools() {
-    let house = House::new();
-    let tools = house.run(&["help", "tools"]).out;
+    let fixture = Fixture::new();
+    let tools = fixture.run(&["help", "tools"]).out;
     for tool in catalogue::all() {
         assert!(tools.contains(&format!("  {} ", tool.name())), "{}", tool.name());
     }
     for words in [&["grep"][..], &["policy", "check"], &["web-fetch"], &["help"], &["man"]] {
-        let help = house.run(&[&["help"], words].concat());
-        let same = house.run(&[words, &["--help"]].concat());
+        let help = fixture.run(&[&["help"], words].concat());
+        let same = fixture.run(&[words, &["--help"]].concat());
         assert_eq!((help.code, &help.out), (0, &same.out), "{words:?}");
     }
-    assert!(house.run(&["grep", "--help"]).out.contains("Example:\n  haft grep "));
-    let unknown = house.run(&["help", "grpe"]);
+    assert!(fixture.run(&["grep", "--help"]).out.contains("Example:\n  haft grep "));
+    let unknown = fixture.run(&["help", "grpe"]);
     assert_eq!(unknown.code, 3);
     assert!(unknown.err.contains("did you mean `grep`?"), "{unknown:?}");
 }
 
 #[test]
 fn tools_are_a_table_on_a_terminal() {
-    let house = House::new();
-    let screen = Screen::haft(&house, &["tools"]);
+    let fixture = Fixture::new();
+    let screen = Screen::haft(&fixture, &["tools"]);
     assert_eq!(screen.exit_code(), 0);
     let shown = screen.wait_for("hello");
     let row = |name: &str| {
@@ -98,7 +98,7 @@ fn tools_are_a_table_on_a_terminal() {
     assert_eq!(row("read")[1..4], ["files", "read", "no"]);
     assert_eq!(row("delete")[1..4], ["files", "destructive", "yes"]);
     assert!(shown.lines().all(|line| line.chars().count() <= 120), "{shown}");
-    let denied = House::new().user_config("deny = [\"delete\"]\nask = [\"read\"]");
+    let denied = Fixture::new().user_config("deny = [\"delete\"]\nask = [\"read\"]");
     let table = denied.run(&["tools", "--format", "table"]).out;
     let row = |name: &str| table.lines().find(|line| line.starts_with(name)).expect("a row");
     assert!(row("read ").contains(" yes "), "{table}");
@@ -107,28 +107,28 @@ fn tools_are_a_table_on_a_terminal() {
 
 #[test]
 fn one_tool_is_shown_with_its_flags_and_an_example() {
-    let house = House::new();
-    let shown = house.run(&["tools", "grep", "--format", "table"]).out;
+    let fixture = Fixture::new();
+    let shown = fixture.run(&["tools", "grep", "--format", "table"]).out;
     for expected in ["grep: Grep", "needs approval here: no", "--max-results", "haft grep "] {
         assert!(shown.contains(expected), "{expected} in {shown}");
     }
     for arguments in [&["tools", "web-fetch"][..], &["tools", "web_fetch", "--format", "json"]] {
-        let spec = house.run(arguments).json();
+        let spec = fixture.run(arguments).json();
         assert_eq!(spec["name"], "web_fetch");
         assert_eq!(spec["input"]["type"], "object");
     }
-    let definitions = house.run(&["tools", "grep", "--format", "anthropic"]).json();
+    let definitions = fixture.run(&["tools", "grep", "--format", "anthropic"]).json();
     assert_eq!(definitions.as_array().map(Vec::len), Some(1));
-    let wrong = house.run(&["tools", "grpe"]);
+    let wrong = fixture.run(&["tools", "grpe"]);
     assert_eq!(wrong.code, 3);
     assert!(wrong.err.contains("did you mean `grep`?"), "{wrong:?}");
 }
 
 #[test]
 fn colours_are_for_terminals_unless_they_are_forced() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let coloured = |variables: &[(&str, &str)], arguments: &[&str]| {
-        let mut command = house.haft(arguments);
+        let mut command = fixture.haft(arguments);
         let output = command.envs(variables.iter().copied()).output().expect("haft runs");
         [output.stdout, output.stderr].concat().contains(&0x1b)
     };
@@ -150,7 +150,7 @@ fn colours_are_for_terminals_unless_they_are_forced() {
 
 #[test]
 fn the_list_of_tools_is_their_specs() {
-    let ran = House::new().run(&["tools"]);
+    let ran = Fixture::new().run(&["tools"]);
     let listed: Vec<serde_json::Value> = serde_json::from_str(&ran.out).expect("JSON");
     let names: Vec<&str> = listed.iter().filter_map(|spec| spec["name"].as_str()).collect();
     let known: Vec<&str> = catalogue::all().map(Tool::name).collect();
@@ -160,23 +160,23 @@ fn the_list_of_tools_is_their_specs() {
 
 #[test]
 fn the_reference_page_is_the_same_everywhere() {
-    let page = House::new().run(&["tools", "--format", "markdown"]).out;
+    let page = Fixture::new().run(&["tools", "--format", "markdown"]).out;
     let elsewhere =
-        House::new().user_config("deny = [\"*\"]").run(&["tools", "--format", "markdown"]).out;
+        Fixture::new().user_config("deny = [\"*\"]").run(&["tools", "--format", "markdown"]).out;
     assert_eq!(page, elsewhere);
     let (_, hello) = page.split_once("### `hello`").expect("hello has a section");
     let (hello, _) = hello.split_once("\n## ").expect("and others follow");
     insta::assert_snapshot!(hello, @"
     : Hello
 
-    Says hello to somebody, in one of several languages.
+    Greets a name in one of several languages.
 
-    The smallest tool there is: use it to see that calls reach haft and that results come back. It touches nothing.
-    Greetings can be repeated up to 100 times.
+    The smallest tool there is: call it to check that calls reach haft and results come back. It touches nothing.
+    A greeting can be repeated up to 100 times.
 
     - effect: read, idempotent
     - needs: nothing
-    - ends in: what [any call](#errors) can end in; after 10 s in `timeout`
+    - errors: those of [any call](#errors); `timeout` after 10 s
     - command: `haft hello <NAME> [--language <LANGUAGE>] [--times <TIMES>] [--shout]`
 
     | parameter | type | default | description |
@@ -196,8 +196,8 @@ fn the_reference_page_is_the_same_everywhere() {
 
 #[test]
 fn the_manual_knows_every_tool_and_no_date() {
-    let house = House::new();
-    let page = house.run(&["man"]).out;
+    let fixture = Fixture::new();
+    let page = fixture.run(&["man"]).out;
     for tool in catalogue::all() {
         assert!(page.contains(&tool.name().replace('_', "\\_")) || page.contains(tool.name()));
     }
@@ -205,7 +205,7 @@ fn the_manual_knows_every_tool_and_no_date() {
     assert_eq!(title, format!(".TH haft 1  \"haft {}\" ", env!("CARGO_PKG_VERSION")));
 }
 
-/// The part of a page below this heading.
+/// Returns the part of a page below this heading.
 #[track_caller]
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     let (_, rest) = page.split_once(heading).unwrap_or_else(|| panic!("no {heading} in {page}"));
@@ -214,8 +214,8 @@ fn section<'a>(page: &'a str, heading: &str) -> &'a str {
 
 #[test]
 fn an_example_does_what_its_page_says() {
-    let house = House::new();
-    let page = house.run(&["tools", "--format", "markdown"]).out;
+    let fixture = Fixture::new();
+    let page = fixture.run(&["tools", "--format", "markdown"]).out;
     let examples = section(&page, "### `hello`");
     let lines = examples.split("```sh\n").nth(1).and_then(|rest| rest.split("\n```").next());
     let lines: Vec<&str> = lines.expect("a block").lines().collect();
@@ -223,7 +223,7 @@ fn an_example_does_what_its_page_says() {
     for line in lines {
         let mut shell = Command::new("sh");
         let line = line.replacen("haft", env!("CARGO_BIN_EXE_haft"), 1);
-        let output = shell.args(["-c", &line]).env("HOME", house.path("home")).output();
+        let output = shell.args(["-c", &line]).env("HOME", fixture.path("home")).output();
         let output = output.expect("a shell");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "Hallo, Ada!\nHallo, Ada!\n", "{line}");
     }
@@ -231,9 +231,9 @@ fn an_example_does_what_its_page_says() {
 
 #[test]
 fn what_a_tool_really_ends_in_is_on_its_page() {
-    let house = House::new();
-    let page = house.run(&["tools", "--format", "markdown"]).out;
-    let project = house.path("project");
+    let fixture = Fixture::new();
+    let page = fixture.run(&["tools", "--format", "markdown"]).out;
+    let project = fixture.path("project");
     std::fs::write(project.join("a.txt"), "one\none\n").expect("written");
     std::fs::write(project.join("b.bin"), b"\x7fELF\0\0\x01").expect("written");
     std::fs::create_dir_all(project.join("full/of")).expect("a folder");
@@ -272,22 +272,22 @@ fn what_a_tool_really_ends_in_is_on_its_page() {
             "expected_version",
         ),
     ] {
-        let ran = house.run(&["call", tool, input, "--json", "--approve", "all"]);
+        let ran = fixture.run(&["call", tool, input, "--json", "--approve", "all"]);
         assert_eq!(ran.json()["error"]["kind"], kind, "{tool}: {ran:?}");
         let section = section(&page, &format!("### `{tool}`"));
         let own = section.lines().filter(|line| line.starts_with(&format!("| `{kind}` |")));
         let n_told = own.filter(|line| line.contains(&format!("`{field}`"))).count();
         assert_eq!(n_told, usize::from(!field.is_empty()), "{tool}, {kind}, {field}: {section}");
-        let ends = section.lines().find(|line| line.starts_with("- ends in:")).expect("a line");
+        let ends = section.lines().find(|line| line.starts_with("- errors:")).expect("a line");
         assert!(ends.contains(&format!("`{kind}`")), "{tool} ends in {kind}: {ends}");
     }
 }
 
 #[test]
 fn the_page_of_the_command_line_knows_every_command_and_option() {
-    let house = House::new();
-    let page = house.run(&["reference", "cli"]).out;
-    let help = house.run(&["--help"]).out;
+    let fixture = Fixture::new();
+    let page = fixture.run(&["reference", "cli"]).out;
+    let help = fixture.run(&["--help"]).out;
     let (commands, _) = help.split_once("Tools: files").expect("tools come after the commands");
     let names = commands.lines().filter(|line| line.starts_with("  "));
     let names = names.filter_map(|line| line.split_whitespace().next());
@@ -295,7 +295,7 @@ fn the_page_of_the_command_line_knows_every_command_and_option() {
     assert!(own.len() >= 8, "{own:?}");
     for name in own {
         let section = section(&page, &format!("## `haft {name}`"));
-        let help = house.run(&[name, "--help"]).out;
+        let help = fixture.run(&[name, "--help"]).out;
         let (help, _) = help.split_once("Options of every command").expect("they come last");
         let options = help.split(|c: char| c.is_whitespace() || c == '[' || c == ']');
         for option in options.filter(|word| word.starts_with("--") && *word != "--help") {
@@ -311,12 +311,12 @@ fn the_page_of_the_command_line_knows_every_command_and_option() {
 
 #[test]
 fn the_example_of_the_config_page_is_a_config() {
-    let house = House::new();
-    let page = house.run(&["reference", "config"]).out;
+    let fixture = Fixture::new();
+    let page = fixture.run(&["reference", "config"]).out;
     let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let example = example.expect("a block");
     let schema: serde_json::Value =
-        serde_json::from_str(&house.run(&["reference", "config-schema"]).out).expect("JSON");
+        serde_json::from_str(&fixture.run(&["reference", "config-schema"]).out).expect("JSON");
     let validator = jsonschema::draft202012::new(&schema).expect("a schema");
     let check = |text: &str| {
         let value: serde_json::Value = toml::from_str(text).expect("TOML");
@@ -337,17 +337,17 @@ fn the_example_of_the_config_page_is_a_config() {
         assert!(!check(wrong).is_empty(), "the schema takes {wrong}");
     }
     assert_eq!(check("sandbox = \"off\""), Vec::<String>::new());
-    let ran = house.user_config(example).run(&["hello", "Ada"]);
+    let ran = fixture.user_config(example).run(&["hello", "Ada"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "Hello, Ada!"), "{ran:?}");
 }
 
 #[test]
 fn what_json_prints_fits_its_schema() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let schema: serde_json::Value =
-        serde_json::from_str(&house.run(&["reference", "outcome-schema"]).out).expect("JSON");
+        serde_json::from_str(&fixture.run(&["reference", "outcome-schema"]).out).expect("JSON");
     let validator = jsonschema::draft202012::new(&schema).expect("a schema");
-    std::fs::write(house.path("project/a.txt"), "one\n").expect("written");
+    std::fs::write(fixture.path("project/a.txt"), "one\n").expect("written");
     for arguments in [
         &["hello", "Ada", "--json"][..],
         &["read", "a.txt", "--json"],
@@ -357,7 +357,7 @@ fn what_json_prints_fits_its_schema() {
         &["hello", "--no-such-option", "--json"],
         &["--approve", "none", "hello", "Ada", "--json"],
     ] {
-        let outcome = house.run_without_terminal(arguments).json();
+        let outcome = fixture.run_without_terminal(arguments).json();
         let faults: Vec<String> =
             validator.iter_errors(&outcome).map(|error| error.to_string()).collect();
         assert_eq!(faults, Vec::<String>::new(), "{arguments:?}: {outcome}");
@@ -368,10 +368,10 @@ fn what_json_prints_fits_its_schema() {
 #[test]
 fn reference_pages_are_the_same_everywhere() {
     for page in ["cli", "config", "config-schema", "outcome-schema"] {
-        let here = House::new().run(&["reference", page]);
+        let here = Fixture::new().run(&["reference", page]);
         assert_eq!(here.code, 0, "{here:?}");
-        let there = House::new().user_config("this is not TOML").run(&["reference", page]);
+        let there = Fixture::new().user_config("this is not TOML").run(&["reference", page]);
         assert_eq!(here.out, there.out, "{page}");
-        assert!(!here.out.contains("<house>") && !here.out.is_empty());
+        assert!(!here.out.contains("<root>") && !here.out.is_empty());
     }
 }

@@ -6,13 +6,13 @@ use std::{
     process::Stdio,
 };
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
 #[test]
 fn too_much_input_is_refused_without_reading_it_all() {
     const OFFERED: usize = 50 << 20;
-    let house = House::new();
-    let mut command = house.haft(&["call", "hello", "-"]);
+    let fixture = Fixture::new();
+    let mut command = fixture.haft(&["call", "hello", "-"]);
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -34,11 +34,11 @@ fn too_much_input_is_refused_without_reading_it_all() {
 
 #[test]
 fn a_reader_who_has_seen_enough_is_no_failure() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for arguments in [vec!["tools"], vec!["--help"], vec!["--version"], vec!["hello", "Ada"]] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
-        let output = house.haft(&arguments).stdout(writer).stderr(Stdio::piped()).output();
+        let output = fixture.haft(&arguments).stdout(writer).stderr(Stdio::piped()).output();
         let output = output.expect("haft runs");
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         assert!(
@@ -52,16 +52,16 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
 #[test]
 fn a_closed_stream_is_nobodys_file() {
     for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
-        let house = House::new();
+        let fixture = Fixture::new();
         let script = format!("exec \"$0\" \"$@\" {closed}");
-        let haft = house.haft(&["--approve", "all", "write", "a.txt", "words"]);
+        let haft = fixture.haft(&["--approve", "all", "write", "a.txt", "words"]);
         let mut shell = std::process::Command::new("sh");
         shell.arg("-c").arg(script).arg(haft.get_program()).args(haft.get_args());
         shell.current_dir(haft.get_current_dir().expect("a folder")).stdin(Stdio::null());
         shell.envs(haft.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let status = shell.output().expect("a shell").status;
         assert_eq!(status.code(), Some(0), "{closed}");
-        let written = std::fs::read_to_string(house.path("project/a.txt")).expect("written");
+        let written = std::fs::read_to_string(fixture.path("project/a.txt")).expect("written");
         assert_eq!(written, "words", "{closed}");
     }
 }
@@ -69,14 +69,14 @@ fn a_closed_stream_is_nobodys_file() {
 #[test]
 fn a_full_disk_is_a_failure() {
     let full = File::options().write(true).open("/dev/full").expect("linux has it");
-    let output = House::new().haft(&["hello", "Ada"]).stdout(full).output().expect("haft runs");
+    let output = Fixture::new().haft(&["hello", "Ada"]).stdout(full).output().expect("haft runs");
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("standard output cannot be written"), "{told}");
+    assert!(told.contains("cannot write to standard output"), "{told}");
 }
 
 #[test]
 fn what_is_piped_passes_unchanged() {
-    let ran = House::new().run(&["hello", "\u{1b}[31mAda\u{202e}"]);
+    let ran = Fixture::new().run(&["hello", "\u{1b}[31mAda\u{202e}"]);
     assert_eq!(ran.out, "Hello, \u{1b}[31mAda\u{202e}!");
 }

@@ -1,6 +1,7 @@
-//! `haft policy why`: the answer names who, what and why, for people and for programs, and nothing runs.
+//! `haft policy why`: the output names caller, accesses and reasons, as text and as JSON, and
+//! nothing runs.
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
 const RULES: &str = r#"
 allow = ["bash(make *)"]
@@ -8,102 +9,102 @@ ask = ["bash(git push *)"]
 deny = ["read(private/**)"]
 "#;
 
-fn house() -> House {
-    House::new().user_config(RULES)
+fn fixture() -> Fixture {
+    Fixture::new().user_config(RULES)
 }
 
 #[test]
 fn a_call_is_taken_apart_and_nothing_runs() {
-    let house = house();
+    let fixture = fixture();
     let line = "make all; git push origin main; cat private/key; touch made";
-    insta::assert_snapshot!(house.run(&["policy", "why", "bash", line]).whole(), @r#"
+    insta::assert_snapshot!(fixture.run(&["policy", "why", "bash", line]).whole(), @r#"
     deny  bash {"command":"make all; git push origin main; cat private/key; touch made"}
       for      you, mode `contained` (built-in)
-      because  rule deny `read(private/**)` (<house>/home/.config/haft/config.toml:4)
-      change   remove or narrow `read(private/**)` in `deny` (<house>/home/.config/haft/config.toml:4)
+      because  rule deny `read(private/**)` (<root>/home/.config/haft/config.toml:4)
+      change   remove or narrow `read(private/**)` in `deny` (<root>/home/.config/haft/config.toml:4)
 
-    what it would touch
-      allow run make all  rule allow `bash(make *)` (<house>/home/.config/haft/config.toml:2)
-      ask   run git push origin main  rule ask `bash(git push *)` (<house>/home/.config/haft/config.toml:3)
+    accesses
+      allow run make all  rule allow `bash(make *)` (<root>/home/.config/haft/config.toml:2)
+      ask   run git push origin main  rule ask `bash(git push *)` (<root>/home/.config/haft/config.toml:3)
       allow run cat private/key  mode `contained`
       allow run touch made  mode `contained`
-      deny  read private/key  rule deny `read(private/**)` (<house>/home/.config/haft/config.toml:4)
+      deny  read private/key  rule deny `read(private/**)` (<root>/home/.config/haft/config.toml:4)
       allow write made  mode `contained`
       allow use write_files  mode `contained`
     --- stderr
 
     --- exit 0
     "#);
-    assert!(!house.path("project/made").exists(), "nothing ran");
+    assert!(!fixture.path("project/made").exists(), "nothing ran");
 }
 
 #[test]
-fn a_question_comes_with_what_a_yes_may_remember() {
-    let house = House::new();
-    let told = house.run(&["policy", "why", "web-fetch", "https://docs.rs/serde"]);
+fn a_question_lists_the_rules_that_can_be_saved() {
+    let fixture = Fixture::new();
+    let told = fixture.run(&["policy", "why", "web-fetch", "https://docs.rs/serde"]);
     insta::assert_snapshot!(told.whole(), @r#"
     ask   web_fetch {"url":"https://docs.rs/serde"}
       for      you, mode `contained` (built-in)
-      because  mode `contained` asks before: fetch https://docs.rs/serde
-      change   add `allow = ["web_fetch(docs.rs)"]` to <house>/home/.config/haft/config.toml, or use `--approve all`
+      because  mode `contained`: fetch https://docs.rs/serde
+      change   add `allow = ["web_fetch(docs.rs)"]` to <root>/home/.config/haft/config.toml, or use `--approve all`
 
-    what it would touch
+    accesses
       ask   fetch https://docs.rs/serde  mode `contained`
 
-    what a yes may remember, each line enough on its own
+    rules that an approver could save, each line is sufficient
       web_fetch(docs.rs)
     --- stderr
 
     --- exit 0
     "#);
-    let told = house.run(&["policy", "why", "bash", "x=make; $x"]);
+    let told = fixture.run(&["policy", "why", "bash", "x=make; $x"]);
     assert!(told.out.contains("\n  bash(x=make; $x)"), "the whole text or nothing: {told:?}");
-    let told = house.run(&["policy", "why", "bash", "rm -rf $X"]);
-    assert!(told.out.contains("nothing to remember: a part of this call"), "{told:?}");
+    let told = fixture.run(&["policy", "why", "bash", "rm -rf $X"]);
+    assert!(told.out.contains("no rule can be saved: a part of this call"), "{told:?}");
 }
 
 #[test]
 fn where_a_written_rule_asks_nothing_is_offered() {
-    let told = house().run(&["policy", "why", "bash", "git push origin main"]);
+    let told = fixture().run(&["policy", "why", "bash", "git push origin main"]);
     assert!(told.out.starts_with("ask   bash"), "{told:?}");
     assert!(
         told.out.contains(
-            "because  rule ask `bash(git push *)` (<house>/home/.config/haft/config.toml:3)"
+            "because  rule ask `bash(git push *)` (<root>/home/.config/haft/config.toml:3)"
         ),
         "{told:?}"
     );
-    assert!(told.out.contains("nothing to remember: a written rule asks"), "{told:?}");
+    assert!(told.out.contains("no rule can be saved: a rule in a config file asks"), "{told:?}");
 }
 
 #[test]
-fn the_answer_is_given_in_the_name_of_who_would_call() {
+fn the_decision_is_that_for_the_calling_agent() {
     let config = "approve = \"all\"\n[agents.bot]\napprove = \"safe\"\nprofile = \"reviewer\"\n";
-    let house = House::new().user_config(config);
+    let fixture = Fixture::new().user_config(config);
     let line = ["policy", "why", "write", "a", "x"];
-    let told = house.run(&line);
+    let told = fixture.run(&line);
     assert!(
-        told.out.contains("for      you, mode `all` (<house>/home/.config/haft/config.toml)"),
+        told.out.contains("for      you, mode `all` (<root>/home/.config/haft/config.toml)"),
         "{told:?}"
     );
-    let told = house.run(&[&line[..], &["--agent", "bot"]].concat());
+    let told = fixture.run(&[&line[..], &["--agent", "bot"]].concat());
     assert!(told.out.starts_with("deny  write"), "{told:?}");
     assert!(
         told.out.contains(
-            "agent bot, mode `safe` (<house>/home/.config/haft/config.toml, which lowers `all`)"
+            "agent bot, mode `safe` (<root>/home/.config/haft/config.toml, which lowers `all`)"
         ),
         "{told:?}"
     );
     assert!(told.out.contains("not in profile `reviewer`"), "{told:?}");
-    let told = house.run(&[&line[..], &["--approve", "none"]].concat());
+    let told = fixture.run(&[&line[..], &["--approve", "none"]].concat());
     assert!(told.out.contains("you, mode `none` (the command line)"), "{told:?}");
 }
 
 #[test]
 fn every_way_to_write_a_call_is_understood_alike() {
-    let house = house();
+    let fixture = fixture();
     let call = r#"{"command": "git push", "workdir": "."}"#;
     let told = |arguments: &[&str]| {
-        let told = house.run(arguments).json();
+        let told = fixture.run(arguments).json();
         (told["input"].clone(), told["decision"]["action"].clone())
     };
     let expected = told(&["policy", "why", "bash", "git push", "--workdir", ".", "--json"]);
@@ -116,12 +117,12 @@ fn every_way_to_write_a_call_is_understood_alike() {
     );
     assert_eq!(told(&["policy", "why", "call", "bash", call, "--json"]), expected);
     let piped = |arguments: &[&str]| {
-        let told = house.run_with_stdin(arguments, call.as_bytes()).json();
+        let told = fixture.run_with_stdin(arguments, call.as_bytes()).json();
         (told["input"].clone(), told["decision"]["action"].clone())
     };
     assert_eq!(piped(&["policy", "why", "bash", "-", "--json"]), expected);
     assert_eq!(piped(&["policy", "why", "call", "bash", "--json"]), expected);
-    // What only looks like JSON is the text that it would be.
+    // Text that only looks like the input's JSON stays text.
     let (input, _) = told(&["policy", "why", "hello", r#"{"nam": 1}"#, "--json"]);
     assert_eq!(input["name"], r#"{"nam": 1}"#);
     let (input, _) = told(&["policy", "why", "web-fetch", r#"{"url": "https://a.b"}"#, "--json"]);
@@ -130,7 +131,7 @@ fn every_way_to_write_a_call_is_understood_alike() {
 
 #[test]
 fn programs_get_each_access_with_its_verdict() {
-    let told = house().run(&["policy", "why", "bash", "cat private/a", "--json"]).json();
+    let told = fixture().run(&["policy", "why", "bash", "cat private/a", "--json"]).json();
     assert_eq!(told["decision"]["action"], "deny");
     assert_eq!(told["mode"]["mode"], "contained");
     let verdicts = told["verdicts"].as_array().cloned().unwrap_or_default();
@@ -141,16 +142,16 @@ fn programs_get_each_access_with_its_verdict() {
 }
 
 #[test]
-fn what_is_no_call_is_told_as_such() {
-    let house = house();
-    let told = house.run(&["policy", "why", "bsh", "ls"]);
+fn invalid_calls_are_reported() {
+    let fixture = fixture();
+    let told = fixture.run(&["policy", "why", "bsh", "ls"]);
     assert_eq!(told.code, 3, "{told:?}");
     assert!(told.err.contains("did you mean `bash`"), "{told:?}");
-    assert_eq!(house.run(&["policy", "why", "bash"]).code, 2);
-    assert_eq!(house.run(&["policy", "why"]).code, 2);
-    assert_eq!(house.run(&["policy", "what"]).code, 2);
-    let told = house.run(&["policy", "why", "read", "../outside"]);
+    assert_eq!(fixture.run(&["policy", "why", "bash"]).code, 2);
+    assert_eq!(fixture.run(&["policy", "why"]).code, 2);
+    assert_eq!(fixture.run(&["policy", "what"]).code, 2);
+    let told = fixture.run(&["policy", "why", "read", "../outside"]);
     assert_eq!(told.code, 5, "it ends before policy: {told:?}");
-    let help = house.run(&["policy", "why", "bash", "--help"]);
+    let help = fixture.run(&["policy", "why", "bash", "--help"]);
     assert!(help.code == 0 && help.out.contains("--workdir"), "{help:?}");
 }

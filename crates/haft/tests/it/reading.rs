@@ -1,5 +1,6 @@
-//! The reader of commands against bash itself: random texts are run by the real shell among programs that only write
-//! down how they were called, and whatever ran and whatever file came to be must be in the reading, or covered by a doubt.
+//! Checks the analysis of commands against bash: the real shell runs random texts with stub
+//! programs that record how they were called. Every command that ran and every file that was
+//! created must be in the analysis, or be covered by a doubt.
 
 use std::{
     fmt::Write,
@@ -16,8 +17,8 @@ use haft_shell::{Certainty, DoubtSubject, FileAction, Reach, Reading, read};
 const CASES: usize = 300;
 const STUBS: &[&str] = &["foo", "bar", "ls", "cat", "git", "rm", "fo", "o"];
 const REAL: &[&str] = &["env", "timeout", "nice", "xargs", "find", "bash", "sh", "nohup"];
-/// Written by programs that only write down how they were called.
-/// In one go, since several may write at once.
+/// Written by stub programs that record how they were called. One write each, because several may
+/// write at once.
 const STUB: &str =
     "#!/bin/sh\nprintf '%s\\001' \"${0##*/}\" \"$@\" '\u{2}' >> \"$CALLS\"\nprintf '%s\\n' bar x\n";
 
@@ -25,7 +26,7 @@ const STUB: &str =
 fn whatever_bash_runs_was_read_or_doubted() {
     let report = run(0x5eed, CASES);
     assert!(report.wrong.is_empty(), "{}", report.wrong.join("\n"));
-    // Doubting everything would be right and useless.
+    // An analysis that doubts everything would be correct but useless.
     assert!(
         report.sure * 4 > CASES,
         "only {} of {CASES} texts were read without a doubt",
@@ -34,21 +35,21 @@ fn whatever_bash_runs_was_read_or_doubted() {
     assert!(report.ran > CASES, "hardly anything ran: {}", report.ran);
 }
 
-pub(crate) struct Report {
+pub(crate) struct AnalysisReport {
     pub(crate) wrong: Vec<String>,
     pub(crate) sure: usize,
     pub(crate) ran: usize,
 }
 
-pub(crate) fn run(seed: u64, cases: usize) -> Report {
-    let house = tempfile::tempdir().expect("a temporary folder");
-    let programs = house.path().join("programs");
-    furnish(&programs);
-    let mut chance = Chance(seed);
-    let mut report = Report { wrong: Vec::new(), sure: 0, ran: 0 };
+pub(crate) fn run(seed: u64, cases: usize) -> AnalysisReport {
+    let fixture = tempfile::tempdir().expect("a temporary folder");
+    let programs = fixture.path().join("programs");
+    make_programs(&programs);
+    let mut chance = PseudoRandom(seed);
+    let mut report = AnalysisReport { wrong: Vec::new(), sure: 0, ran: 0 };
     for case in 0..cases {
         let mut text = String::new();
-        // Short ones are mostly read without a doubt, and only those can be wrong.
+        // Short texts are mostly analysed without a doubt, and only those can be wrong.
         let depth = chance.below(4);
         chance.list(&mut text, depth);
         if chance.one_in(3) {
@@ -56,20 +57,20 @@ pub(crate) fn run(seed: u64, cases: usize) -> Report {
         }
         let reading = read(&text);
         report.sure += usize::from(reading.doubts.is_empty());
-        let place = house.path().join(format!("case{case}"));
+        let place = fixture.path().join(format!("case{case}"));
         let ran = execute(&text, &place, &programs);
         report.ran += ran.calls.len();
         let problems = problems(&reading, &ran);
         if !problems.is_empty() {
             report.wrong.push(format!("{text:?}\n  {}\n  {:?}", problems.join("\n  "), reading));
         }
-        // What has closed its pipes may still be writing; the house goes as a whole in the end.
+        // A process that closed its pipes may still write. The whole folder is removed in the end.
         drop(fs::remove_dir_all(&place));
     }
     report
 }
 
-fn furnish(programs: &Path) {
+fn make_programs(programs: &Path) {
     fs::create_dir(programs).expect("a folder");
     for name in STUBS {
         let path = programs.join(name);
@@ -82,12 +83,12 @@ fn furnish(programs: &Path) {
     }
 }
 
-struct Ran {
+struct ShellRun {
     calls: Vec<Vec<String>>,
     files: Vec<PathBuf>,
 }
 
-fn execute(text: &str, place: &Path, programs: &Path) -> Ran {
+fn execute(text: &str, place: &Path, programs: &Path) -> ShellRun {
     let work = place.join("work");
     fs::create_dir_all(work.join("d/e")).expect("folders");
     let calls = place.join("calls");
@@ -100,14 +101,14 @@ fn execute(text: &str, place: &Path, programs: &Path) -> Ran {
         .env("HOME", place.join("home"))
         .env("CALLS", &calls)
         .env("W", "foo secret")
-        // Functions that call themselves, several times over and in the background, are among the texts.
+        // The texts include functions that call themselves, repeatedly and in the background.
         .env("FUNCNEST", "2")
         .env("LC_ALL", "C.UTF-8")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .output();
-    // The pipes are open as long as something runs in the background, so that nothing is missed.
+    // The pipes stay open while a background process runs, so that nothing is missed.
     status.expect("bash starts");
     let written = fs::read(&calls).expect("the calls");
     let written = String::from_utf8_lossy(&written);
@@ -115,7 +116,7 @@ fn execute(text: &str, place: &Path, programs: &Path) -> Ran {
     let calls = written.split_terminator("\u{2}\u{1}").map(words).collect();
     let mut files = Vec::new();
     gather(&work, &work, &mut files);
-    Ran { calls, files }
+    ShellRun { calls, files }
 }
 
 fn gather(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) {
@@ -129,7 +130,7 @@ fn gather(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-fn problems(reading: &Reading, ran: &Ran) -> Vec<String> {
+fn problems(reading: &Reading, ran: &ShellRun) -> Vec<String> {
     let mut problems = Vec::new();
     let is_unsure = reading.doubts.iter().any(|doubt| doubt.about == DoubtSubject::Commands);
     for call in &ran.calls {
@@ -150,13 +151,13 @@ fn problems(reading: &Reading, ran: &Ran) -> Vec<String> {
     problems
 }
 
-/// Whether one of the commands may have made this call: its certain words are there, in order.
+/// Returns true if one of the commands may have made this call: its certain words occur in order.
 fn is_read(reading: &Reading, call: &[String]) -> bool {
     reading.commands.iter().any(|command| {
         let is_exact = command.words.iter().all(|word| word.certainty == Certainty::Exact);
         let texts: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
         let added = command.through.iter().any(|wrapper| wrapper == "xargs" || wrapper == "find");
-        // A tilde is the home directory by then.
+        // The shell has expanded a tilde to the home directory.
         let has_tilde = texts.iter().any(|text| text.starts_with('~') || *text == "{}");
         match (is_exact && !has_tilde, added) {
             (true, false) => texts == call,
@@ -168,10 +169,10 @@ fn is_read(reading: &Reading, call: &[String]) -> bool {
     })
 }
 
-/// Chance that comes out the same every time.
-pub(crate) struct Chance(pub(crate) u64);
+/// Deterministic pseudo-random numbers.
+pub(crate) struct PseudoRandom(pub(crate) u64);
 
-impl Chance {
+impl PseudoRandom {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -191,7 +192,7 @@ impl Chance {
         from[self.below(from.len())]
     }
 
-    /// The text with a few characters taken out, put in or doubled: where grammars differ.
+    /// Returns the text with some characters removed, inserted or doubled, where grammars differ.
     pub(crate) fn disturbed(&mut self, text: &str) -> String {
         const SIGNS: &[&str] = &[
             "'", "\"", "\\", "$", "`", "(", ")", "{", "}", "[", "]", "<", ">", "|", "&", ";", "\n",
@@ -299,7 +300,7 @@ impl Chance {
                 "echo ${W:0:3}",
                 "for ((i=0;i<2;i++)); do foo $i; done",
             ])),
-            // What only the shell can do, mostly with texts that it would read again.
+            // Constructs that only the shell can evaluate, mostly with texts that it parses again.
             18 => out.push_str(self.pick(&[
                 "x=-v; [ \"$x\" 'a[$(foo)]' ]",
                 "[ -n \"$W\" ] && foo",

@@ -1,24 +1,24 @@
 //! `--sandbox`: the command line chooses what commands run in, as the user's config does, and an admin file limits it.
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
 #[test]
 fn the_command_line_chooses_the_backend_over_the_config() {
-    let house =
-        House::new().user_config("sandbox = \"container\"\n[container]\nengine = \"/no/engine\"\n");
-    let refused = house.run(&["bash", "echo hello", "--approve", "all"]);
+    let fixture = Fixture::new()
+        .user_config("sandbox = \"container\"\n[container]\nengine = \"/no/engine\"\n");
+    let refused = fixture.run(&["bash", "echo hello", "--approve", "all"]);
     assert_eq!(refused.code, 10, "{refused:?}");
-    let ran = house.run(&["bash", "echo hello", "--approve", "all", "--sandbox", "off"]);
+    let ran = fixture.run(&["bash", "echo hello", "--approve", "all", "--sandbox", "off"]);
     assert_eq!((ran.code, ran.out.lines().next()), (0, Some("hello")), "{ran:?}");
-    let ran = house.run(&["--sandbox=off", "--approve=all", "bash", "echo hello"]);
+    let ran = fixture.run(&["--sandbox=off", "--approve=all", "bash", "echo hello"]);
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
 #[test]
 fn a_missing_backend_is_unavailable_and_says_what_to_install() {
-    let house = House::new().user_config("[container]\nengine = \"/no/engine\"\n");
+    let fixture = Fixture::new().user_config("[container]\nengine = \"/no/engine\"\n");
     let refused =
-        house.run(&["bash", "true", "--approve", "all", "--sandbox", "container", "--json"]);
+        fixture.run(&["bash", "true", "--approve", "all", "--sandbox", "container", "--json"]);
     let error = refused.json()["error"].clone();
     assert_eq!(error["kind"], "unavailable", "{refused:?}");
     let hint = error["hint"].as_str().unwrap_or_default();
@@ -27,24 +27,24 @@ fn a_missing_backend_is_unavailable_and_says_what_to_install() {
 
 #[test]
 fn an_admin_file_limits_the_choice() {
-    let house = House::new().admin_config("sandbox = \"required\"");
-    let refused = house.run(&["bash", "true", "--sandbox", "off", "--json"]);
+    let fixture = Fixture::new().admin_config("sandbox = \"required\"");
+    let refused = fixture.run(&["bash", "true", "--sandbox", "off", "--json"]);
     let error = refused.json()["error"].clone();
     assert_eq!(error["kind"], "denied", "{refused:?}");
     let message = error["message"].as_str().unwrap_or_default();
-    assert!(message.starts_with("sandbox `off` cannot be chosen: <house>/admin.toml"), "{message}");
-    assert_eq!(house.run(&["hello", "Ada", "--sandbox", "required"]).code, 0);
+    assert!(message.starts_with("sandbox `off` cannot be used: <root>/admin.toml"), "{message}");
+    assert_eq!(fixture.run(&["hello", "Ada", "--sandbox", "required"]).code, 0);
 }
 
 #[test]
 fn an_unknown_backend_is_refused_with_the_known_ones() {
-    let house = House::new();
-    let refused = house.run(&["hello", "Ada", "--sandbox", "docker"]);
+    let fixture = Fixture::new();
+    let refused = fixture.run(&["hello", "Ada", "--sandbox", "docker"]);
     assert_eq!(refused.code, 2);
     for backend in ["auto", "off", "landlock", "bubblewrap", "container"] {
         assert!(refused.err.contains(backend), "{backend} in {refused:?}");
     }
-    assert!(house.run(&["--help"]).out.contains("--sandbox BACKEND"));
-    let page = house.run(&["reference", "cli"]).out;
+    assert!(fixture.run(&["--help"]).out.contains("--sandbox BACKEND"));
+    let page = fixture.run(&["reference", "cli"]).out;
     assert!(page.contains("`--sandbox BACKEND`") && page.contains("`bubblewrap`"), "{page}");
 }

@@ -1,4 +1,5 @@
-//! A database of a test's own on the PostgreSQL that `cargo xtask test` starts, made and asked by its own program.
+//! A separate database for each test on the PostgreSQL that `cargo xtask test` starts, accessed
+//! with psql.
 
 use std::{
     path::PathBuf,
@@ -6,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// None where there is no server; in CI there is.
+/// `None` without a server; CI has one.
 pub(crate) struct Database {
     server: String,
     name: String,
@@ -28,12 +29,12 @@ impl Database {
         format!("{before}/{}", self.name)
     }
 
-    /// What it answers, one row a line.
+    /// Returns the result of a query, one row a line.
     pub(crate) fn ask(&self, sql: &str) -> String {
         ask(&self.url(), sql)
     }
 
-    /// Ends when somebody begins to copy into a table.
+    /// Starts psql, which exits when a COPY into a table starts.
     pub(crate) fn wait_for_copy(&self) -> Child {
         let name = &self.name;
         let sql = format!(

@@ -1,23 +1,24 @@
-//! `bash` and `process` as a client over stdio uses them: nothing holds it up, and nothing is left when it goes.
+//! `bash` and `process` over stdio: commands do not block the server, and none is left when it
+//! exits.
 
 use std::{fs, process::Command};
 
 use serde_json::{Value, json};
 
 use crate::{
-    house::House,
-    mcp_stdio::{Client, PATIENCE},
+    fixture::Fixture,
+    mcp_stdio::{Client, TIMEOUT},
 };
 
-/// A client that nobody asks about anything.
-pub(crate) fn trusted(house: &House) -> Client {
-    let mut client = Client::start(house, &["--approve", "all", "--structured", "always"]);
+/// Starts a client whose calls need no approval.
+pub(crate) fn trusted(fixture: &Fixture) -> Client {
+    let mut client = Client::start(fixture, &["--approve", "all", "--structured", "always"]);
     client.listen();
     client.introduce(json!({}));
     client
 }
 
-/// What a call comes to; answers of others are passed over.
+/// Returns the answer to a call and skips other answers.
 pub(crate) fn answer(client: &mut Client, id: u64) -> Value {
     loop {
         let said = client.next();
@@ -37,7 +38,7 @@ pub(crate) fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().expect("a text")
 }
 
-/// A word that only this test's commands have in their command line.
+/// Returns a word that only this test's commands have in their command line.
 pub(crate) fn word(number: u32) -> String {
     format!("{number}.{}", std::process::id())
 }
@@ -48,27 +49,27 @@ fn count(word: &str) -> usize {
     lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
 }
 
-/// Until there are so many, which the system shows but does not tell.
+/// Waits until this many processes have the word. The system does not notify about that.
 #[track_caller]
 pub(crate) fn wait_for_count(word: &str, wanted: usize) {
     let begun = std::time::Instant::now();
     while count(word) != wanted {
-        assert!(begun.elapsed() < PATIENCE, "{} of {word}, not {wanted}", count(word));
+        assert!(begun.elapsed() < TIMEOUT, "{} of {word}, not {wanted}", count(word));
         std::thread::yield_now();
     }
 }
 
-/// Until something is so that the system shows but does not tell.
+/// Waits until a condition holds. The system does not notify about it.
 #[track_caller]
 pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "it does not come about");
+        assert!(begun.elapsed() < TIMEOUT, "it does not come about");
         std::thread::yield_now();
     }
 }
 
-/// Whether a program runs with a word among its arguments.
+/// Returns true if a process with this argument runs.
 pub(crate) fn runs_program(program: &str, word: &str) -> bool {
     let processes = fs::read_dir("/proc").expect("a table").flatten();
     let mut lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -79,8 +80,8 @@ pub(crate) fn runs_program(program: &str, word: &str) -> bool {
 
 #[test]
 fn a_command_runs_and_its_end_is_told() {
-    let house = House::new();
-    let mut client = trusted(&house);
+    let fixture = Fixture::new();
+    let mut client = trusted(&fixture);
     let result = ask(&mut client, 1, "bash", json!({"command": "echo hi; exit 3"}));
     let words = "hi\n[exit code 3; sandboxed: no network, writes only in the workspace]";
     assert_eq!(text(&result), words);
@@ -92,12 +93,12 @@ fn a_command_runs_and_its_end_is_told() {
 
 #[test]
 fn what_a_command_has_changed_is_told_and_what_is_ignored_is_not() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for file in ["kept", "changed", "gone", ".gitignore"] {
-        fs::write(house.path(&format!("project/{file}")), "built\n").expect("written");
+        fs::write(fixture.path(&format!("project/{file}")), "built\n").expect("written");
     }
-    fs::create_dir(house.path("project/.git")).expect("a folder");
-    let mut client = trusted(&house);
+    fs::create_dir(fixture.path("project/.git")).expect("a folder");
+    let mut client = trusted(&fixture);
     let command = "echo x >> changed; rm gone; mkdir -p new built; touch new/file built/x; f=.git/x; touch $f";
     let result = ask(&mut client, 1, "bash", json!({"command": command}));
     assert_eq!(text(&result), "[exit code 0; changed: ~changed -gone +new/file]");
@@ -115,8 +116,8 @@ fn what_a_command_has_changed_is_told_and_what_is_ignored_is_not() {
 #[test]
 fn others_are_answered_while_a_command_runs_and_calling_it_off_ends_all_of_it() {
     let word = word(5001);
-    let house = House::new();
-    let mut client = trusted(&house);
+    let fixture = Fixture::new();
+    let mut client = trusted(&fixture);
     client.call(1, "bash", json!({"command": format!("setsid sleep {word} & sleep {word}")}));
     wait_for_count(&format!("sleep\0{word}"), 2);
     client.check_alive();
@@ -133,8 +134,8 @@ fn others_are_answered_while_a_command_runs_and_calling_it_off_ends_all_of_it() 
 #[test]
 fn a_command_does_not_outlive_its_time_and_what_it_said_is_kept() {
     let word = word(5002);
-    let house = House::new();
-    let mut client = trusted(&house);
+    let fixture = Fixture::new();
+    let mut client = trusted(&fixture);
     let command = format!("echo before; (trap '' TERM; sleep {word}) & sleep {word}");
     let result = ask(&mut client, 1, "bash", json!({"command": command, "timeout_ms": 300}));
     assert_eq!(result["isError"], true);
@@ -147,9 +148,9 @@ fn a_command_does_not_outlive_its_time_and_what_it_said_is_kept() {
 fn nothing_is_left_when_the_client_goes_or_the_server_is_killed() {
     for is_killed in [false, true] {
         let word = word(5003 + u32::from(is_killed));
-        let house = House::new().user_config("sandbox = \"off\"\n");
-        let mut client = trusted(&house);
-        // A daemon outlives a server that is killed, but not one that is left.
+        let fixture = Fixture::new().user_config("sandbox = \"off\"\n");
+        let mut client = trusted(&fixture);
+        // A daemon survives a killed server, but not one that exits.
         let daemon = if is_killed { String::new() } else { format!("setsid sleep {word} & ") };
         let command = format!("{daemon}exec sleep {word}");
         let started = ask(&mut client, 1, "bash", json!({"command": command, "background": true}));
@@ -165,20 +166,21 @@ fn nothing_is_left_when_the_client_goes_or_the_server_is_killed() {
     }
 }
 
-/// A daemon with nothing of its origin: two forks, a session of its own, no variables, no open files.
+/// Starts a daemon without a trace of its origin: two forks, a new session, no variables, no open
+/// files.
 fn daemon(word: &str) -> String {
     format!(
         "(setsid env -i /bin/sh -c '(exec /bin/sleep {word} <&- >&- 2>&-) & exit' <&- >&- 2>&- &); sleep 0.1"
     )
 }
 
-/// It is another process each time somebody looks.
+/// Its process id changes all the time.
 #[test]
 fn a_process_that_forks_and_ends_again_and_again_ends_with_its_command() {
     for backend in ["off", "landlock", "bubblewrap"] {
         let word = word(5007);
-        let house = House::new().user_config(&format!("sandbox = \"{backend}\"\n"));
-        let mut client = trusted(&house);
+        let fixture = Fixture::new().user_config(&format!("sandbox = \"{backend}\"\n"));
+        let mut client = trusted(&fixture);
         let hops = "for (1..2000) { fork and POSIX::_exit(0); select undef, undef, undef, 0.0005 }";
         let text = format!(
             "exit if fork; setsid; exit if fork; POSIX::close($_) for 0..99; %ENV = (); {hops} exec qw(/bin/sleep {word})"
@@ -186,11 +188,11 @@ fn a_process_that_forks_and_ends_again_and_again_ends_with_its_command() {
         let command = format!("perl -MPOSIX -e '{text}'");
         let result = ask(&mut client, 1, "bash", json!({"command": command}));
         assert_eq!(result["structuredContent"]["exit_code"], 0, "{backend}: {result}");
-        // Its command line holds the word all the time.
+        // Its command line always has the word.
         let alive = || -> usize { (0..50).map(|_| count(&word)).sum() };
         assert_eq!(alive(), 0, "{backend}");
         let input = json!({"command": command}).to_string();
-        let ran = house.run(&["call", "bash", &input, "--approve", "all"]);
+        let ran = fixture.run(&["call", "bash", &input, "--approve", "all"]);
         assert_eq!((ran.code, alive()), (0, 0), "{backend}: {ran:?}");
     }
 }
@@ -199,8 +201,8 @@ fn a_process_that_forks_and_ends_again_and_again_ends_with_its_command() {
 fn a_daemon_ends_with_its_command_its_deadline_and_its_session() {
     for backend in ["off", "landlock", "bubblewrap"] {
         let word = word(5006);
-        let house = House::new().user_config(&format!("sandbox = \"{backend}\"\n"));
-        let mut client = trusted(&house);
+        let fixture = Fixture::new().user_config(&format!("sandbox = \"{backend}\"\n"));
+        let mut client = trusted(&fixture);
         let result = ask(&mut client, 1, "bash", json!({"command": daemon(&word)}));
         assert_eq!(result["structuredContent"]["exit_code"], 0, "{backend}: {result}");
         assert_eq!(count(&word), 0, "{backend}: after its command");
@@ -224,24 +226,24 @@ fn a_daemon_ends_with_its_command_its_deadline_and_its_session() {
     }
 }
 
-/// Only a program without a sandbox can change the limit that haft knows its processes by.
+/// Only an unsandboxed program can change the resource limit that identifies haft's processes.
 #[test]
 fn a_daemon_that_changes_its_limits_ends_with_its_command() {
     let word = word(5008);
-    let house = House::new().user_config("sandbox = \"off\"\n");
+    let fixture = Fixture::new().user_config("sandbox = \"off\"\n");
     let input = json!({"command": format!("ulimit -x 5; {}", daemon(&word))});
-    let mut client = trusted(&house);
+    let mut client = trusted(&fixture);
     let result = ask(&mut client, 1, "bash", input.clone());
     assert_eq!(result["structuredContent"]["exit_code"], 0, "{result}");
     assert_eq!(count(&word), 0, "over MCP");
-    let ran = house.run(&["call", "bash", &input.to_string(), "--approve", "all"]);
+    let ran = fixture.run(&["call", "bash", &input.to_string(), "--approve", "all"]);
     assert_eq!((ran.code, count(&word)), (0, 0), "{ran:?}");
 }
 
 #[test]
 fn a_process_in_the_background_is_waited_for_read_written_to_and_ended() {
-    let house = House::new();
-    let mut client = trusted(&house);
+    let fixture = Fixture::new();
+    let mut client = trusted(&fixture);
     let command =
         "echo ready; while read line; do echo \"got $line\"; touch made.$line; done; echo bye";
     let started = ask(&mut client, 1, "bash", json!({"command": command, "background": true}));
@@ -286,8 +288,8 @@ fn a_process_in_the_background_is_waited_for_read_written_to_and_ended() {
 
 #[test]
 fn what_is_written_to_a_shell_is_asked_for_like_a_command() {
-    let house = House::new().user_config("sandbox = \"off\"\nallow = [\"bash(cat)\"]\n");
-    let mut client = Client::start(&house, &["--structured", "always"]);
+    let fixture = Fixture::new().user_config("sandbox = \"off\"\nallow = [\"bash(cat)\"]\n");
+    let mut client = Client::start(&fixture, &["--structured", "always"]);
     client.listen();
     client.introduce(json!({}));
     let started = ask(&mut client, 1, "bash", json!({"command": "cat", "background": true}));
@@ -297,13 +299,13 @@ fn what_is_written_to_a_shell_is_asked_for_like_a_command() {
     assert_eq!(refused["isError"], true);
     assert!(text(&refused).contains("approval_unavailable"), "{}", text(&refused));
     let polled = ask(&mut client, 3, "process", json!({"action": "poll", "id": id}));
-    assert_eq!(polled["isError"], false, "looking needs nobody's yes: {polled}");
+    assert_eq!(polled["isError"], false, "a read-only call needs no approval: {polled}");
 }
 
 #[test]
 fn a_long_output_is_cut_and_reading_on_is_possible() {
-    let house = House::new();
-    let mut client = trusted(&house);
+    let fixture = Fixture::new();
+    let mut client = trusted(&fixture);
     let command = "seq 1 400000";
     let result = ask(&mut client, 1, "bash", json!({"command": command}));
     assert!(text(&result).len() < 60_000, "{} bytes", text(&result).len());
@@ -318,13 +320,13 @@ fn a_long_output_is_cut_and_reading_on_is_possible() {
 
 #[test]
 fn what_the_sandbox_refuses_is_told_with_its_path_and_a_way() {
-    let house = House::new();
-    let mut client = trusted(&house);
+    let fixture = Fixture::new();
+    let mut client = trusted(&fixture);
     let refused = ask(&mut client, 1, "bash", json!({"command": "echo x > /etc/haft-test"}));
-    let told = "[refused: write /etc/haft-test: the sandbox shows it to be read only; write below the workspace or $TMPDIR]";
+    let told = "[refused: write /etc/haft-test: the sandbox shows it read-only; write below the workspace or $TMPDIR]";
     assert!(text(&refused).ends_with(told), "{refused:#}");
     assert_eq!(refused["structuredContent"]["refused"][0]["what"], "write /etc/haft-test");
-    // What a command gets over is no concern of who reads its output.
+    // Reading the output never fails because of an error that the command survived.
     let fine =
         ask(&mut client, 2, "bash", json!({"command": "echo x > /etc/haft-test; echo fine"}));
     assert!(!text(&fine).contains("denied:"), "{fine:#}");
@@ -335,30 +337,29 @@ fn what_the_sandbox_refuses_is_told_with_its_path_and_a_way() {
         "{offline:#}"
     );
     assert!(text(&offline).contains("network=true"), "{offline:#}");
-    let outside = house.path("outside");
+    let outside = fixture.path("outside");
     fs::write(&outside, "x").expect("written");
     let command = format!("cat {}", outside.display());
     let unread = ask(&mut client, 4, "bash", json!({"command": command}));
-    let told =
-        format!("[refused: read {}: it is outside of what the sandbox shows", outside.display());
+    let told = format!("[refused: read {}: it is outside the sandbox", outside.display());
     assert!(text(&unread).contains(&told), "{unread:#}");
 }
 
 #[test]
 fn secrets_of_the_workspace_are_closed_to_commands_too() {
-    let house = House::new().user_config("deny = [\"read(deep/private/**)\"]\n");
-    fs::create_dir_all(house.path("project/deep/private")).expect("made");
+    let fixture = Fixture::new().user_config("deny = [\"read(deep/private/**)\"]\n");
+    fs::create_dir_all(fixture.path("project/deep/private")).expect("made");
     for (file, content) in [
         (".env", "A=1secret"),
         ("deep/.env", "B=2secret"),
         ("deep/private/x", "3secret"),
         ("plain", "4open"),
     ] {
-        fs::write(house.path(&format!("project/{file}")), content).expect("written");
+        fs::write(fixture.path(&format!("project/{file}")), content).expect("written");
     }
-    fs::write(house.path("project/.gitignore"), ".env\n").expect("written");
-    let mut client = trusted(&house);
-    // What it names policy denies; what it finds by itself is covered.
+    fs::write(fixture.path("project/.gitignore"), ".env\n").expect("written");
+    let mut client = trusted(&fixture);
+    // The policy denies the named path; paths that the command finds by itself are hidden.
     let named = ask(&mut client, 7, "bash", json!({"command": "cat plain deep/.env"}));
     assert!(text(&named).contains("`.env` is a secret path"), "{named:#}");
     let ruled = ask(&mut client, 8, "bash", json!({"command": "cat plain deep/private/x"}));
@@ -366,22 +367,22 @@ fn secrets_of_the_workspace_are_closed_to_commands_too() {
     let found = ask(&mut client, 1, "bash", json!({"command": "grep -rh . ."}));
     assert!(text(&found).contains("4open"), "{found:#}");
     assert!(!text(&found).contains("secret"), "{found:#}");
-    fs::write(house.path("project/id_rsa"), "5secret").expect("written");
+    fs::write(fixture.path("project/id_rsa"), "5secret").expect("written");
     let later = ask(&mut client, 2, "bash", json!({"command": "grep -h . *"}));
     assert!(text(&later).contains("4open") && !text(&later).contains("secret"), "{later:#}");
 }
 
 #[test]
 fn a_secret_stays_hidden_in_a_folder_that_was_renamed_or_made_unreadable() {
-    let house = House::new();
-    let project = house.path("project");
-    // So many folders that the search for secrets takes a while.
+    let fixture = Fixture::new();
+    let project = fixture.path("project");
+    // Enough folders that the search for secrets takes a while.
     for number in 0..300 {
         fs::create_dir_all(project.join(format!("many/{number}/below"))).expect("a folder");
     }
     fs::create_dir(project.join("config")).expect("a folder");
     fs::write(project.join("config/.env"), "KEY=hidden-value").expect("written");
-    let mut client = trusted(&house);
+    let mut client = trusted(&fixture);
     let commands = [
         "mv config config2",
         "d=config2; cat $d/.env",

@@ -1,15 +1,15 @@
-//! A disk that is soon full.
+//! A small file system.
 
 use std::{fs, path::PathBuf, process::Command};
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
-/// A small file system; only root can have one. With `CI=true` there has to be one.
+/// A small tmpfs, which only root can mount. `CI=true` requires it.
 pub(crate) struct SmallDisk(pub(crate) PathBuf);
 
 impl SmallDisk {
-    pub(crate) fn new(house: &House, size: &str) -> Option<Self> {
-        let place = house.path("small");
+    pub(crate) fn new(fixture: &Fixture, size: &str) -> Option<Self> {
+        let place = fixture.path("small");
         fs::create_dir(&place).expect("made");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&place);

@@ -1,4 +1,4 @@
-//! The web tools through the gate, as people and agents use them, against sites on this machine.
+//! The web tools through the gate, on the command line and over MCP, with local web servers.
 
 use std::{
     sync::Arc,
@@ -14,16 +14,16 @@ use haft::{
 use serde_json::{Value, json};
 
 use crate::{
-    house::House,
+    fixture::Fixture,
     mcp_stdio,
-    site::{Answer, Site, path},
+    web_server::{SiteResponse, WebServer, path},
 };
 
 fn variables() -> Variables {
     vec![("HAFT_SECRET_KEY".into(), "the-secret-value".into())]
 }
 
-fn settings(sites: &[&Site]) -> NetworkSettings {
+fn settings(sites: &[&WebServer]) -> NetworkSettings {
     let mut settings = NetworkSettings::default();
     settings.allow =
         sites.iter().map(|site| site.address.to_string().parse().expect("an entry")).collect();
@@ -31,7 +31,7 @@ fn settings(sites: &[&Site]) -> NetworkSettings {
     settings
 }
 
-/// A gate under a mode and rules.
+/// Builds a gate with a mode and rules.
 fn gate(settings: NetworkSettings, mode: Mode, rules: &[(Action, &str)]) -> Gate {
     let registry = Registry::default();
     registry.register_all(haft::catalogue::all()).expect("every name once");
@@ -54,7 +54,7 @@ fn kind(outcome: &Outcome) -> &'static str {
     outcome.error.as_ref().map_or("none", |error| error.kind.name())
 }
 
-fn html(body: &str) -> Answer {
+fn html(body: &str) -> SiteResponse {
     ("200 OK\r\nContent-Type: text/html; charset=utf-8", body.as_bytes().to_vec())
 }
 
@@ -63,7 +63,7 @@ const PAGE: &str = "<html><head><title>Tea</title></head><body><nav><a href=/>Ho
 
 #[tokio::test]
 async fn a_page_is_read_as_markdown_between_lines_that_it_cannot_write() {
-    let site = Site::start(|_| html(PAGE));
+    let site = WebServer::start(|_| html(PAGE));
     let gate = gate(settings(&[&site]), Mode::All, &[]);
     let outcome = call(&gate, "web_fetch", json!({"url": site.url("/tea/")})).await;
     let lines: Vec<&str> = outcome.content.lines().collect();
@@ -83,7 +83,7 @@ async fn a_page_is_read_as_markdown_between_lines_that_it_cannot_write() {
 
 #[tokio::test]
 async fn text_and_html_and_json_come_as_asked() {
-    let site = Site::start(|request| match path(request) {
+    let site = WebServer::start(|request| match path(request) {
         "/json" => ("200 OK\r\nContent-Type: application/json", b"{\"a\":  1}".to_vec()),
         "/latin" => ("200 OK\r\nContent-Type: text/plain; charset=iso-8859-1", b"caf\xe9".to_vec()),
         "/lying" => {
@@ -106,7 +106,7 @@ async fn text_and_html_and_json_come_as_asked() {
         assert!(outcome.content.contains(part), "{path} {format}: {}", outcome.content);
     }
     let accepted: Vec<String> = site
-        .heard()
+        .requests()
         .iter()
         .filter_map(|request| {
             request.lines().find_map(|line| line.strip_prefix("accept: ")).map(str::to_owned)
@@ -123,7 +123,7 @@ async fn pictures_and_documents_are_attached() {
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0".to_vec();
     let pdf = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n\
         trailer<</Root 1 0 R>>".to_vec();
-    let site = Site::start(move |request| match path(request) {
+    let site = WebServer::start(move |request| match path(request) {
         "/png" => ("200 OK\r\nContent-Type: text/html", png.clone()),
         _ => ("200 OK\r\nContent-Type: application/pdf", pdf.clone()),
     });
@@ -139,7 +139,7 @@ async fn pictures_and_documents_are_attached() {
 
 #[tokio::test]
 async fn a_failure_has_its_kind_and_what_the_site_says() {
-    let site = Site::start(|request| match path(request) {
+    let site = WebServer::start(|request| match path(request) {
         "/gone" => (
             "404 Not Found\r\nContent-Type: text/html",
             b"<main>It has moved to the attic.</main>".to_vec(),
@@ -165,13 +165,13 @@ async fn a_failure_has_its_kind_and_what_the_site_says() {
 
 #[tokio::test]
 async fn rules_speak_of_hosts_and_nobody_is_asked_about_what_is_no_url() {
-    let site = Site::start(|_| html(PAGE));
+    let site = WebServer::start(|_| html(PAGE));
     let gate = gate(
         settings(&[&site]),
         Mode::Contained,
         &[(Action::Allow, "web_fetch(127.0.0.1)"), (Action::Deny, "web_fetch(evil.test)")],
     );
-    // However the host is written, the rule sees what would be connected to.
+    // However the host is written, the rule applies to the real destination.
     let port = site.address.port();
     for (url, expected) in [
         (format!("http://127.0.0.1:{port}/"), "none"),
@@ -192,11 +192,11 @@ async fn rules_speak_of_hosts_and_nobody_is_asked_about_what_is_no_url() {
 
 #[tokio::test]
 async fn a_redirect_to_another_host_is_followed_only_where_it_would_be_allowed() {
-    let other = Site::start(|_| html("<p>the other host</p>"));
-    // Two names for this machine are two hosts.
+    let other = WebServer::start(|_| html("<p>the other host</p>"));
+    // Two names of this machine count as two hosts.
     let target = format!("http://localhost:{}/end", other.address.port());
     let location: &'static str = format!("302 Found\r\nLocation: {target}").leak();
-    let first = Site::start(move |_| (location, Vec::new()));
+    let first = WebServer::start(move |_| (location, Vec::new()));
     let open = || {
         let mut settings = settings(&[&first, &other]);
         settings
@@ -209,7 +209,7 @@ async fn a_redirect_to_another_host_is_followed_only_where_it_would_be_allowed()
     assert_eq!(kind(&outcome), "denied");
     let error = outcome.error.expect("an error");
     assert!(error.hint.contains(&target), "{error:?}");
-    assert!(other.heard().is_empty());
+    assert!(other.requests().is_empty());
     for rules in [
         &[(Action::Allow, "web_fetch(127.0.0.1)"), (Action::Allow, "web_fetch(localhost)")][..],
         &[(Action::Allow, "web_fetch(*)")],
@@ -225,8 +225,9 @@ async fn a_redirect_to_another_host_is_followed_only_where_it_would_be_allowed()
 
 #[tokio::test]
 async fn a_request_carries_its_secret_and_shows_none() {
-    let site =
-        Site::start(|request| ("200 OK\r\nContent-Type: text/plain", request.as_bytes().to_vec()));
+    let site = WebServer::start(|request| {
+        ("200 OK\r\nContent-Type: text/plain", request.as_bytes().to_vec())
+    });
     let rule = (Action::Allow, "secret(KEY: 127.0.0.1)");
     let gate = gate(settings(&[&site]), Mode::All, &[rule]);
     let input = json!({
@@ -234,8 +235,8 @@ async fn a_request_carries_its_secret_and_shows_none() {
         "headers": {"Authorization": "Bearer secret:KEY"}, "json_body": {"key": "secret:KEY"},
     });
     let outcome = call(&gate, "http_request", input).await;
-    let heard = site.heard().pop().expect("a request");
-    assert_eq!(heard.matches("the-secret-value").count(), 3, "{heard}");
+    let request = site.requests().pop().expect("a request");
+    assert_eq!(request.matches("the-secret-value").count(), 3, "{request}");
     let seen = serde_json::to_string(&outcome).expect("JSON");
     assert!(!seen.contains("the-secret-value") && seen.contains("[secret:KEY]"), "{seen}");
 }
@@ -252,15 +253,15 @@ async fn no_header_that_opens_something_follows_to_another_origin_or_back_from_i
         "X-Auth-Token",
         "Referer-Token",
     ] {
-        // Another port is another origin; it leads back to the first one.
+        // Another port is another origin; it redirects back to the first one.
         let first_url = Arc::new(std::sync::OnceLock::<String>::new());
         let known = first_url.clone();
-        let other = Site::start(move |_| {
+        let other = WebServer::start(move |_| {
             let back = known.get().expect("it is known");
             (format!("307 On\r\nLocation: {back}end").leak() as &'static str, Vec::new())
         });
         let onwards: &'static str = format!("307 On\r\nLocation: {}", other.url("/")).leak();
-        let first = Site::start(move |request| match path(request) {
+        let first = WebServer::start(move |request| match path(request) {
             "/end" => ("200 OK\r\nContent-Type: text/plain", b"end".to_vec()),
             "/same" => ("307 On\r\nLocation: /end", Vec::new()),
             _ => (onwards, Vec::new()),
@@ -271,22 +272,25 @@ async fn no_header_that_opens_something_follows_to_another_origin_or_back_from_i
         let input = |path: &str| json!({"url": first.url(path), "headers": headers.clone()});
         let outcome = call(&gate, "http_request", input("/start")).await;
         assert!(outcome.content.contains("status 200"), "{name}: {}", outcome.content);
-        let (mine, theirs) = (first.heard(), other.heard());
+        let (mine, theirs) = (first.requests(), other.requests());
         assert_eq!((mine.len(), theirs.len()), (2, 1), "{name}");
         assert!(mine[0].contains("cred-1234567"), "{name}: {}", mine[0]);
         for later in [&mine[1], &theirs[0]] {
             assert!(!later.contains("cred-1234567"), "{name}: {later}");
             assert!(later.to_ascii_lowercase().contains("accept: text/plain"), "{name}: {later}");
         }
-        // Within the origin it stays.
+        // It is kept within the origin.
         call(&gate, "http_request", input("/same")).await;
-        assert!(first.heard().last().is_some_and(|last| last.contains("cred-1234567")), "{name}");
+        assert!(
+            first.requests().last().is_some_and(|last| last.contains("cred-1234567")),
+            "{name}"
+        );
     }
 }
 
 #[tokio::test]
 async fn every_status_is_a_result_of_a_request() {
-    let site = Site::start(|_| {
+    let site = WebServer::start(|_| {
         ("418 Teapot\r\nX-Shape: round\r\nSet-Cookie: id=1", b"short and stout".to_vec())
     });
     let gate = gate(settings(&[&site]), Mode::All, &[]);
@@ -302,9 +306,9 @@ async fn every_status_is_a_result_of_a_request() {
     );
 }
 
-/// What an engine is asked and answers with, in its own words.
-fn engine(kind: EngineKind, needs_key: bool, answer: &'static str) -> (Site, NetworkSettings) {
-    let site = Site::start(move |request| {
+/// Real requests and responses of the search engines.
+fn engine(kind: EngineKind, needs_key: bool, answer: &'static str) -> (WebServer, NetworkSettings) {
+    let site = WebServer::start(move |request| {
         let is_open = !needs_key || request.contains("the-secret-value");
         if is_open {
             ("200 OK", answer.as_bytes().to_vec())
@@ -366,8 +370,8 @@ async fn each_engine_is_understood() {
         );
         assert_eq!(data["results"].as_array().map(Vec::len), Some(2));
         assert!(outcome.content.starts_with("[data from a search with "), "{}", outcome.content);
-        let heard = site.heard().pop().expect("a request");
-        assert!(heard.contains("tea+%26+cake") || heard.contains("tea & cake"), "{heard}");
+        let request = site.requests().pop().expect("a request");
+        assert!(request.contains("tea+%26+cake") || request.contains("tea & cake"), "{request}");
     }
 }
 
@@ -378,7 +382,7 @@ async fn results_keep_to_the_sites_that_were_named() {
     let outcome = call(&gate, "web_search", json!({"query": "tea", "domains": ["two.test"]})).await;
     let data = outcome.data.expect("data");
     assert_eq!(data["results"].as_array().map(Vec::len), Some(1));
-    assert!(site.heard()[0].contains("site%3Atwo.test"), "{:?}", site.heard());
+    assert!(site.requests()[0].contains("site%3Atwo.test"), "{:?}", site.requests());
 }
 
 #[tokio::test]
@@ -400,8 +404,8 @@ async fn an_engine_without_its_key_says_what_to_configure() {
 async fn who_calls_off_does_not_wait_for_the_other_side() {
     let (tell, told) = std::sync::mpsc::channel::<()>();
     let told = std::sync::Mutex::new(told);
-    // Answers when the test is over.
-    let site = Site::start(move |_| {
+    // Responds after the end of the test.
+    let site = WebServer::start(move |_| {
         let _ = told.lock().expect("nobody panics").recv();
         html(PAGE)
     });
@@ -410,7 +414,7 @@ async fn who_calls_off_does_not_wait_for_the_other_side() {
     let cancel = context.cancel.clone();
     let asking = gate.call(CallRequest::new("web_fetch", json!({"url": site.url("/")}), context));
     let mut asking = Box::pin(asking);
-    while site.heard().is_empty() {
+    while site.requests().is_empty() {
         tokio::select! { biased; _ = &mut asking => panic!("nobody has answered"), () = tokio::task::yield_now() => {} }
     }
     cancel.cancel();
@@ -422,28 +426,30 @@ async fn who_calls_off_does_not_wait_for_the_other_side() {
 
 #[test]
 fn the_command_line_and_its_config() {
-    let site = Site::start(|request| match path(request) {
+    let site = WebServer::start(|request| match path(request) {
         "/secret" => ("200 OK\r\nContent-Type: text/plain", request.as_bytes().to_vec()),
         _ => html(PAGE),
     });
-    let house = House::new().user_config(&format!(
+    let fixture = Fixture::new().user_config(&format!(
         "allow = [\"web_fetch(127.0.0.1)\"]\n[network]\nallow = [\"{}\"]\nmax_bytes = 1000\n\
          [credentials.MINE]\nvariable = \"OWN_VARIABLE\"\nhosts = [\"127.0.0.1\"]\n",
         site.address
     ));
-    let ran = house.run(&["web-fetch", &site.url("/")]);
+    let ran = fixture.run(&["web-fetch", &site.url("/")]);
     assert!(ran.code == 0 && ran.out.contains("# Tea"), "{}", ran.whole());
-    let closed = house.run(&["web-fetch", "--approve", "all", "http://127.0.0.1:9/"]);
+    let closed = fixture.run(&["web-fetch", "--approve", "all", "http://127.0.0.1:9/"]);
     assert!(closed.code == 5 && closed.err.contains("[network]"), "{}", closed.whole());
-    let nowhere = house.run(&["web-fetch", "--approve", "all", "https://nowhere.invalid/"]);
+    let nowhere = fixture.run(&["web-fetch", "--approve", "all", "https://nowhere.invalid/"]);
     assert_eq!(nowhere.code, 6, "{}", nowhere.whole());
     let input =
         json!({"url": site.url("/secret"), "headers": {"X-Key": "secret:MINE"}}).to_string();
-    let mut command = house.haft(&["--approve", "all", "call", "http_request", &input]);
+    let mut command = fixture.haft(&["--approve", "all", "call", "http_request", &input]);
     let output = command.env("OWN_VARIABLE", "own-secret-value").output().expect("haft runs");
     let out = String::from_utf8_lossy(&output.stdout);
     assert!(out.contains("[secret:MINE]") && !out.contains("own-secret-value"), "{out}");
-    assert!(site.heard().pop().is_some_and(|heard| heard.contains("x-key: own-secret-value")));
+    assert!(
+        site.requests().pop().is_some_and(|request| request.contains("x-key: own-secret-value"))
+    );
 }
 
 #[test]
@@ -453,19 +459,23 @@ fn a_project_cannot_open_the_network() {
         "[credentials.X]\nvariable = \"HOME\"\n",
         "[search]\nurl = \"http://x\"\n",
     ] {
-        let ran = House::new().project_config(config).run(&["hello", "Ada"]);
-        assert!(ran.code == 2 && ran.err.contains("counts only in your own"), "{}", ran.whole());
+        let ran = Fixture::new().project_config(config).run(&["hello", "Ada"]);
+        assert!(
+            ran.code == 2 && ran.err.contains("is allowed only in your own"),
+            "{}",
+            ran.whole()
+        );
     }
 }
 
 #[test]
 fn an_agent_that_asks_for_a_page_is_asked_about_and_shown_it() {
-    let site = Site::start(|_| html(PAGE));
-    let house = House::new().user_config(&format!(
+    let site = WebServer::start(|_| html(PAGE));
+    let fixture = Fixture::new().user_config(&format!(
         "allow = [\"web_fetch(127.0.0.1)\"]\n[network]\nallow = [\"{}\"]\n",
         site.address
     ));
-    let mut client = mcp_stdio::Client::introduced(&house, json!({}));
+    let mut client = mcp_stdio::Client::introduced(&fixture, json!({}));
     client.call(1, "web_fetch", json!({"url": site.url("/")}));
     let answer = client.next();
     let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();

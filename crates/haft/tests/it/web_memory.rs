@@ -1,4 +1,4 @@
-//! Pages made to fill the memory: whatever they hold, reading them takes a bounded amount of it.
+//! Pages built to fill the memory: reading any of them takes bounded memory.
 
 use std::{fs, sync::Arc};
 
@@ -9,14 +9,15 @@ use haft::{
 };
 use serde_json::json;
 
-use crate::site::Site;
+use crate::web_server::WebServer;
 
-/// Large enough for every bound there is, and small enough for a build that is not optimised.
+/// Large enough to reach every limit, and small enough for an unoptimised build.
 const SIZE: usize = 1_500_000;
-/// What all of it may take at its worst, in KiB, with the page three times over: here, there and on the way.
-const MOST: usize = 48 << 10;
+/// Maximum memory in KiB, with three copies of the page: server, client and in transit.
+const MAX_KIB: usize = 48 << 10;
 
-/// A test for each page, since each runs in a process of its own: what it begins with, and what the rest is made of.
+/// One test for each page, because each test has its own process: the page's prefix and its
+/// repeated pieces.
 macro_rules! pages {
     ($($name:ident $begin:literal $piece:literal,)*) => {
         $(#[tokio::test]
@@ -40,7 +41,7 @@ pages! {
     lists "" "<ul><li>a",
 }
 
-/// `@60<td>@` is that piece so often.
+/// `@60<td>@` repeats that piece 60 times.
 fn made(begin: &str, piece: &str) -> Vec<u8> {
     let mut page: String = match begin.split('@').collect::<Vec<_>>().as_slice() {
         [before, inner, after] => {
@@ -54,7 +55,7 @@ fn made(begin: &str, piece: &str) -> Vec<u8> {
     page.into_bytes()
 }
 
-/// A line of what the kernel tells of this process, in KiB.
+/// Returns a memory value of this process from the kernel, in KiB.
 fn told(name: &str) -> usize {
     let status = fs::read_to_string("/proc/self/status").expect("the kernel tells");
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("such a line");
@@ -62,8 +63,9 @@ fn told(name: &str) -> usize {
 }
 
 async fn check(begin: &'static str, piece: &'static str) {
-    let site =
-        Site::start(|_| ("200 OK\r\nContent-Type: text/html; charset=utf-8", made(begin, piece)));
+    let site = WebServer::start(|_| {
+        ("200 OK\r\nContent-Type: text/html; charset=utf-8", made(begin, piece))
+    });
     let mut settings = NetworkSettings::default();
     settings.allow = vec![site.address.to_string().parse().expect("an entry")];
     let registry = Registry::default();
@@ -79,5 +81,5 @@ async fn check(begin: &'static str, piece: &'static str) {
     let outcome = gate.call(CallRequest::new("web_fetch", input, Context::new("test"))).await;
     assert!(outcome.error.is_none(), "{:?}", outcome.error);
     let taken = told("VmHWM").saturating_sub(before);
-    assert!(taken < MOST, "{taken} KiB");
+    assert!(taken < MAX_KIB, "{taken} KiB");
 }

@@ -8,6 +8,10 @@
 //! characters of names and values. Anthropic (guide "Structured outputs", JSON Schema limitations):
 //! properties may be optional; no bounds of numbers and lengths, `minItems` only 0 or 1; at most 20
 //! strict tools in a request, with 24 optional properties and 16 unions in total.
+//!
+//! To fit many tools into Anthropic's limits, an optional property is written in the first of these
+//! ways that is possible: required, if it has a default, which costs nothing; optional and without
+//! null among its types, which means the same; required and nullable, which costs a union.
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
@@ -30,18 +34,21 @@ pub(crate) struct Cost {
     pub(crate) n_unions: usize,
 }
 
-/// Writes the schema of a tool's input; `root` is an object.
+/// The schema of a tool's input; `root` is an object. Not more than `max_optional` properties are left optional, if the
+/// format counts them.
 ///
 /// # Errors
 /// When it cannot be strict. The text completes a sentence after "because".
 pub(crate) fn write(
     format: ModelFormat,
     root: &SchemaNode,
+    max_optional: usize,
     losses: &mut Losses,
 ) -> Result<(Value, Restore, Cost), String> {
     let mut writer = Writer {
         writer_state: DialectWriter::new(format, losses),
         is_anthropic: format == ModelFormat::Anthropic,
+        max_optional,
         cost: Cost::default(),
         n_levels: 0,
         n_properties: 0,
@@ -56,9 +63,21 @@ pub(crate) fn write(
     Ok((Value::Object(schema), Restore::new(tree, keys), writer.cost))
 }
 
+/// How a property is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PropertyForm {
+    Required,
+    /// Required, though it may be left out elsewhere: a model can send its default.
+    Default,
+    Optional,
+    /// Required; null stands for a property left out.
+    Nullable,
+}
+
 struct Writer<'l> {
     writer_state: DialectWriter<'l>,
     is_anthropic: bool,
+    max_optional: usize,
     cost: Cost,
     n_levels: usize,
     n_properties: usize,
@@ -250,16 +269,25 @@ impl Writer<'_> {
             let key = self.writer_state.key(name);
             self.n_properties += 1;
             self.n_characters += name.len();
-            let (mut schema, tree) = self.within(name, inner)?;
-            let is_optional = !required.contains(name);
-            let null_is_absence = is_optional && !self.is_anthropic;
-            if null_is_absence {
+            let presence = self.presence(inner, required.contains(name));
+            let null_is_absence = presence == PropertyForm::Nullable;
+            let can_be_absent = null_is_absence || presence == PropertyForm::Optional;
+            let without_null = (self.is_anthropic && can_be_absent).then(|| inner.without_null());
+            let has_null = match &without_null {
+                Some(without_null) => without_null != inner,
+                None => null_is_absence && inner.takes_null(),
+            };
+            let (mut schema, tree) = self.within(name, without_null.as_ref().unwrap_or(inner))?;
+            if has_null {
                 self.writer_state.path.push(name.clone());
-                self.admit_null(inner, &mut schema);
+                self.writer_state
+                    .note_loss("null counts as absent where an optional property allows null");
                 self.writer_state.path.pop();
             }
-            self.cost.n_optional += usize::from(is_optional);
-            if !is_optional || null_is_absence {
+            if null_is_absence {
+                self.admit_null(&mut schema);
+            }
+            if presence != PropertyForm::Optional {
                 names.push(Value::from(key.clone()));
             }
             properties.insert(key.clone(), schema);
@@ -297,15 +325,28 @@ impl Writer<'_> {
         }
     }
 
-    /// Makes an optional property nullable, because it must always be present.
-    fn admit_null(&mut self, node: &SchemaNode, schema: &mut Value) {
-        if node.takes_null() {
-            self.writer_state
-                .note_loss("null counts as absent where an optional property allows null");
+    /// Decides how a property is written, and counts it if it stays optional.
+    fn presence(&mut self, node: &SchemaNode, is_required: bool) -> PropertyForm {
+        if is_required {
+            return PropertyForm::Required;
         }
-        if let Value::Object(schema) = schema {
-            make_nullable(schema);
+        if self.is_anthropic && node.default.as_ref().is_some_and(|default| !default.is_null()) {
+            return PropertyForm::Default;
         }
+        if self.is_anthropic && self.cost.n_optional < self.max_optional {
+            self.cost.n_optional += 1;
+            return PropertyForm::Optional;
+        }
+        PropertyForm::Nullable
+    }
+
+    /// An optional property is there all the same, as null.
+    fn admit_null(&mut self, schema: &mut Value) {
+        let Value::Object(schema) = schema else { return };
+        let is_union =
+            schema.contains_key("anyOf") || schema.get("type").is_some_and(Value::is_array);
+        self.cost.n_unions += usize::from(!is_union);
+        make_nullable(schema);
     }
 }
 
@@ -366,11 +407,14 @@ mod tests {
     fn written(format: ModelFormat, schema: &Value) -> (Strict, Vec<String>) {
         let mut losses = Losses::default();
         let node = read(schema, &mut losses).and_then(|node| as_object(node, &mut losses));
-        let written = write(format, &node.expect("an object"), &mut losses);
+        let written = write(format, &node.expect("an object"), MANY, &mut losses);
         (written, losses.into_notes())
     }
 
-    /// Checks one optional property called `a`.
+    /// More optional properties than any tool here has.
+    const MANY: usize = 100;
+
+    /// One property called `a`, which is not required.
     #[track_caller]
     fn check(format: ModelFormat, property: Value, expected: Value) -> Vec<String> {
         let schema = json!({"properties": {"a": property}, "additionalProperties": false});
@@ -425,7 +469,44 @@ mod tests {
     }
 
     #[test]
-    fn each_keeps_the_keywords_it_knows_and_describes_the_others() {
+    fn anthropic_is_sent_few_optional_properties() {
+        let schema = json!({"properties": {
+            "given": {"type": "integer", "default": 3},
+            "text": {"type": ["string", "null"]},
+            "list": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}], "description": "Some."},
+            "level": {"enum": ["a", "b", null]},
+        }, "additionalProperties": false});
+        let mut losses = Losses::default();
+        let node = read(&schema, &mut losses).expect("a schema");
+        let cases = [
+            (9, json!(["given"]), Cost { n_optional: 3, n_unions: 0 }),
+            (1, json!(["given", "list", "level"]), Cost { n_optional: 1, n_unions: 2 }),
+            (0, json!(["given", "text", "list", "level"]), Cost { n_optional: 0, n_unions: 3 }),
+        ];
+        for (max_optional, required, expected) in cases {
+            let written = write(ModelFormat::Anthropic, &node, max_optional, &mut losses);
+            let (written, restore, cost) = written.expect("it can be strict");
+            assert_eq!((&written["required"], cost), (&required, expected));
+            let is_left = |name: &str| !required.as_array().expect("a list").contains(&name.into());
+            let list = json!({"type": "array", "items": {"type": "string"}});
+            let properties = &written["properties"];
+            if is_left("text") {
+                assert_eq!(properties["text"], json!({"type": "string"}));
+            } else {
+                assert_eq!(properties["text"], json!({"type": ["string", "null"]}));
+                assert_eq!(restore.apply(json!({"text": null, "given": 3})), json!({"given": 3}));
+            }
+            if is_left("list") {
+                assert_eq!(properties["list"]["items"], list["items"]);
+                assert_eq!(properties["list"]["description"], "Some.");
+            } else {
+                assert_eq!(properties["list"]["anyOf"], json!([list, {"type": "null"}]));
+            }
+        }
+    }
+
+    #[test]
+    fn each_keeps_the_keywords_it_knows_and_says_the_others() {
         let number =
             json!({"type": "integer", "minimum": 1, "description": "How many.", "default": 3});
         check(

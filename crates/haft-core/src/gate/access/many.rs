@@ -1,30 +1,32 @@
-//! Patterns and directories that a command names: what really is there, and whether some of it is closed.
+//! Patterns and directories named by a command: finds the files that exist and whether some of them
+//! are closed.
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::{Access, CommandRisk, ParsedCommand, access::SearchStep, gate::Inner};
+use crate::{Access, CommandRisk, ParsedCommand, access::SearchStep, gate::GateInner};
 
-/// Files by a pattern of the shell, or all below a directory.
-pub(super) struct Files {
+/// All files that match a shell pattern or lie below a directory.
+pub(super) struct MatchedFiles {
     pub(super) path: PathBuf,
     pub(super) is_pattern: bool,
     pub(super) is_write: bool,
 }
 
-impl Files {
-    /// Where they lie, as an access to the directory that they are all in.
-    pub(super) fn root(&self, gate: &Inner) -> Access {
+impl MatchedFiles {
+    /// The directory that contains all of them, as an access.
+    pub(super) fn root(&self, gate: &GateInner) -> Access {
         let root = gate.paths.resolve(&self.fixed());
         if self.is_write { Access::Write(root) } else { Access::Read(root) }
     }
 
-    /// What is asked about when a closed file is among them. A working sandbox hides those.
-    pub(super) fn closed(&self, gate: &Inner) -> Option<Access> {
+    /// The access that needs approval when a closed file is among them. A working sandbox hides
+    /// such files.
+    pub(super) fn closed(&self, gate: &GateInner) -> Option<Access> {
         if gate.policy.sandbox.works() || self.is_write && !self.is_pattern {
             return None;
         }
         let fixed = self.fixed();
-        // A pattern that begins in the workspace itself has no fixed part to take away.
+        // A pattern that begins in the workspace root has no fixed part to strip.
         let rest = self.path.strip_prefix(&fixed).unwrap_or(&self.path);
         let pattern: Vec<String> = match self.is_pattern {
             true => rest.iter().map(|it| it.to_string_lossy().into()).collect(),
@@ -32,7 +34,7 @@ impl Files {
         };
         let found = gate.paths.below(&fixed, &|below| may_fit(&pattern, below));
         let why = match found {
-            None => "there are too many files to see whether closed ones are among them".to_owned(),
+            None => "there are too many files to check for closed ones".to_owned(),
             Some(paths) => {
                 let is_closed = |path: &&PathBuf| gate.policy.closes(path, self.is_write);
                 format!("{} is closed", paths.iter().find(is_closed)?.display())
@@ -51,7 +53,7 @@ impl Files {
         })))
     }
 
-    /// The names before the first that is a pattern.
+    /// The path components before the first that is a pattern.
     fn fixed(&self) -> PathBuf {
         if !self.is_pattern {
             return self.path.clone();
@@ -64,7 +66,7 @@ impl Files {
     }
 }
 
-/// Whether a path below the fixed part fits the pattern as far as it goes, or lies below what does.
+/// Decides whether a path below the fixed part matches the pattern so far, or lies below a match.
 fn may_fit(pattern: &[String], below: &Path) -> SearchStep {
     let mut depth = 0;
     for (name, wanted) in below.iter().zip(pattern) {
@@ -73,15 +75,16 @@ fn may_fit(pattern: &[String], below: &Path) -> SearchStep {
         }
         depth += 1;
         let name = name.to_string_lossy();
-        // A name that begins with a dot is only met by a pattern that does.
+        // A name that begins with a dot is matched only by a pattern that begins with one.
         let is_hidden = name.starts_with('.') && !wanted.starts_with(['.', '\\']);
-        // Braces are signs like any other by now.
+        // The parser has already expanded braces; the remaining ones are literal.
         let wanted = wanted.replace('{', "\\{").replace('}', "\\}");
         if is_hidden || !fast_glob::glob_match(wanted.as_bytes(), name.as_bytes()) {
             return SearchStep::Skip;
         }
     }
-    // A link that the pattern goes on behind is followed, as the shell does; of a whole tree none is.
+    // A link is followed if the pattern continues behind it, as a shell does; a link inside a
+    // matched tree is not.
     if depth < pattern.len() { SearchStep::IncludeAndFollow } else { SearchStep::Include }
 }
 
@@ -90,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_meets_what_the_shell_would_make_of_it() {
+    fn a_pattern_matches_like_the_shell() {
         let check = |pattern: &str, path: &str, expected: bool| {
             let pattern: Vec<String> = pattern.split('/').map(str::to_owned).collect();
             let is_found = may_fit(&pattern, Path::new(path)) != SearchStep::Skip;

@@ -1,23 +1,23 @@
-//! Which lines of a long output a reader would look for: those that look like errors, and less so warnings. Found in one pass
-//! over the bytes, because the text may be a hundred megabytes long.
+//! Finds the lines of a long output that a reader would look for: errors first, then warnings. One
+//! pass over the bytes, because the text may have a hundred megabytes.
 
 use std::{ops::Range, sync::LazyLock};
 
 use aho_corasick::{AhoCorasick, Input};
 
-/// What a line looks like.
+/// The kind of a notable line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notable {
     Error,
     Warning,
 }
 
-/// More than fit beside head and tail; the search ends with as many errors.
-const MOST: usize = 200;
-/// A line that is longer is data.
-const LONGEST: usize = 8 << 10;
+/// More than fit between head and tail. The search ends after this many errors.
+const MAX_FOUND: usize = 200;
+/// Longer lines are data.
+const MAX_LINE_BYTES: usize = 8 << 10;
 
-/// In lower case. The order is the one of the matcher's patterns.
+/// Patterns in lower case, in the order of the matcher's pattern ids.
 const WORDS: [(&str, Notable); 17] = [
     ("error", Notable::Error),
     ("panic", Notable::Error),
@@ -34,7 +34,7 @@ const WORDS: [(&str, Notable); 17] = [
     ("undefined reference", Notable::Error),
     ("out of memory", Notable::Error),
     ("permission denied", Notable::Error),
-    // What apt and some others begin a line with.
+    // The beginning of apt's error lines, and of some other programs'.
     ("\ne: ", Notable::Error),
     ("warning", Notable::Warning),
 ];
@@ -44,7 +44,7 @@ static MATCHER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok()
 });
 
-/// Lines within a range that look like something, with their line breaks, in order.
+/// Returns the notable lines within a range, with their line breaks, in order.
 pub(super) fn notable_lines(text: &str, range: Range<usize>) -> Vec<(Notable, Range<usize>)> {
     let mut found = Vec::new();
     let (mut errors, mut warnings) = (0, 0);
@@ -54,20 +54,20 @@ pub(super) fn notable_lines(text: &str, range: Range<usize>) -> Vec<(Notable, Ra
     while from < range.end {
         let Some(hit) = matcher.find(Input::new(bytes).range(from..range.end)) else { break };
         let (word, sort) = WORDS[hit.pattern().as_usize()];
-        // A break that belongs to the word belongs to the line before.
+        // A line break that starts the pattern belongs to the line before.
         let at = hit.start() + usize::from(word.starts_with('\n'));
-        if !is_meant(bytes, at, word.trim_start_matches('\n')) {
+        if !is_report(bytes, at, word.trim_start_matches('\n')) {
             from = hit.end();
             continue;
         }
         let line = line_around(bytes, at, &range);
         from = line.end;
         let count = if sort == Notable::Error { &mut errors } else { &mut warnings };
-        if line.len() <= LONGEST && *count < MOST {
+        if line.len() <= MAX_LINE_BYTES && *count < MAX_FOUND {
             *count += 1;
             found.push((sort, line));
         }
-        if errors == MOST {
+        if errors == MAX_FOUND {
             break;
         }
     }
@@ -82,9 +82,9 @@ fn line_around(bytes: &[u8], at: usize, range: &Range<usize>) -> Range<usize> {
     start..end
 }
 
-/// Whether a word stands there as a report and not as a part of a name (`thiserror`, `src/error.rs`) or as a count of
-/// nothing (`0 errors`).
-fn is_meant(bytes: &[u8], at: usize, word: &str) -> bool {
+/// Returns true if the word reports something, rather than being part of a name (`thiserror`,
+/// `src/error.rs`) or a count of zero (`0 errors`).
+fn is_report(bytes: &[u8], at: usize, word: &str) -> bool {
     let before = bytes.get(..at).unwrap_or_default();
     let after = bytes.get(at + word.len()..).unwrap_or_default();
     let first = bytes.get(at).copied().unwrap_or_default();
@@ -187,9 +187,9 @@ mod tests {
 
     #[test]
     fn lines_of_data_and_more_errors_than_fit_are_left_alone() {
-        check(&format!("error {}", "x".repeat(LONGEST)), None);
-        let many = "error: x\n".repeat(MOST + 50);
-        assert_eq!(notable_lines(&many, 0..many.len()).len(), MOST);
+        check(&format!("error {}", "x".repeat(MAX_LINE_BYTES)), None);
+        let many = "error: x\n".repeat(MAX_FOUND + 50);
+        assert_eq!(notable_lines(&many, 0..many.len()).len(), MAX_FOUND);
         assert!(notable_lines(&many, 9..9).is_empty());
     }
 }

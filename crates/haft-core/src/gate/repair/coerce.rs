@@ -1,20 +1,20 @@
-//! Mends a value by its schema: field names in another spelling, numbers and lists in quotes, a lone item where a
-//! list is wanted, null where a field may be left out.
+//! Repairs a value by its schema: field names in another spelling, numbers and lists in quotes, a
+//! single item for a list, null for an omitted field.
 
 use serde_json::{Map, Number, Value};
 
-use super::Care;
+use super::RepairLevel;
 use crate::{nearest::fold, schema::ALIASES};
 
-/// Mends in place and says what was mended.
-pub(super) fn coerce(value: &mut Value, schema: &Value, care: Care) -> Vec<String> {
-    let mut mended = Vec::new();
-    walk(value, schema, "", care, &mut mended);
-    mended
+/// Repairs the value in place and returns the repairs.
+pub(super) fn coerce(value: &mut Value, schema: &Value, level: RepairLevel) -> Vec<String> {
+    let mut repairs = Vec::new();
+    walk(value, schema, "", level, &mut repairs);
+    repairs
 }
 
-/// Whether every field is one of the schema's, by its own name, and none has fields of its own. Such a value that fits is left
-/// as it is by [`coerce`].
+/// Returns true if every field is one of the schema's, by its own name, and none has nested fields.
+/// [`coerce`] leaves such a value unchanged if it matches the schema.
 pub(super) fn is_plainly_named(value: &Value, schema: &Value) -> bool {
     let (Value::Object(object), Some(Value::Object(properties))) =
         (value, schema.get("properties"))
@@ -29,25 +29,31 @@ pub(super) fn is_plainly_named(value: &Value, schema: &Value) -> bool {
     object.iter().all(|(name, value)| is_flat(value) && properties.contains_key(name))
 }
 
-fn walk(value: &mut Value, schema: &Value, path: &str, care: Care, mended: &mut Vec<String>) {
-    mend_scalar(value, schema, path, care, mended);
+fn walk(
+    value: &mut Value,
+    schema: &Value,
+    path: &str,
+    level: RepairLevel,
+    repairs: &mut Vec<String>,
+) {
+    repair_scalar(value, schema, path, level, repairs);
     match value {
         Value::Object(object) => {
             let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
                 return;
             };
-            rename_keys(object, properties, path, care, mended);
-            drop_nulls(object, properties, path, mended);
+            rename_keys(object, properties, path, level, repairs);
+            drop_nulls(object, properties, path, repairs);
             for (name, item) in object.iter_mut() {
                 if let Some(schema) = properties.get(name) {
-                    walk(item, schema, &join(path, name), care, mended);
+                    walk(item, schema, &join(path, name), level, repairs);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
                 for (index, item) in items.iter_mut().enumerate() {
-                    walk(item, schema, &format!("{path}[{index}]"), care, mended);
+                    walk(item, schema, &format!("{path}[{index}]"), level, repairs);
                 }
             }
         }
@@ -55,27 +61,27 @@ fn walk(value: &mut Value, schema: &Value, path: &str, care: Care, mended: &mut 
     }
 }
 
-fn mend_scalar(
+fn repair_scalar(
     value: &mut Value,
     schema: &Value,
     path: &str,
-    care: Care,
-    mended: &mut Vec<String>,
+    level: RepairLevel,
+    repairs: &mut Vec<String>,
 ) {
     if takes_kind_of(schema, value) {
         return;
     }
-    let Some(better) = other_form(value, schema, care) else { return };
-    mended.push(format!("{path}: read {} as {}", block_in_place(value), block_in_place(&better)));
+    let Some(better) = other_form(value, schema, level) else { return };
+    repairs.push(format!("{path}: read {} as {}", shortened(value), shortened(&better)));
     *value = better;
 }
 
-/// The same thing in a form the schema takes, when there is no doubt what it is.
-fn other_form(value: &Value, schema: &Value, care: Care) -> Option<Value> {
+/// The same value in a form that the schema accepts, if there is no doubt which one.
+fn other_form(value: &Value, schema: &Value, level: RepairLevel) -> Option<Value> {
     match value {
         // JSON has one type for both: `10.0` and `10` are the same value.
         Value::Number(number) if takes(schema, "integer") => whole(number),
-        _ if care != Care::Usual => None,
+        _ if level != RepairLevel::Lenient => None,
         Value::String(text) => from_text(text, schema),
         Value::Number(number) if takes(schema, "string") => Some(Value::String(number.to_string())),
         item if takes(schema, "array") => wrapped(item, schema),
@@ -101,7 +107,7 @@ fn from_text(text: &str, schema: &Value) -> Option<Value> {
     let wants_list = takes(schema, "array") && trimmed.starts_with('[');
     let wants_object = takes(schema, "object") && trimmed.starts_with('{');
     if wants_list || wants_object {
-        // A list in quotes is read only if it is faultless: a mended one could be a guess.
+        // Only valid JSON is accepted here: repairing it as well could be a guess.
         return serde_json::from_str(trimmed).ok();
     }
     if takes(schema, "array") {
@@ -110,18 +116,18 @@ fn from_text(text: &str, schema: &Value) -> Option<Value> {
     None
 }
 
-/// `10.0` is the integer 10; `10.5` is none.
+/// `10.0` is the integer 10; `10.5` is not an integer.
 fn whole(number: &Number) -> Option<Value> {
-    const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
+    const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
     let float = number.as_f64()?;
-    if float.fract() != 0.0 || float.abs() >= LARGEST_EXACT {
+    if float.fract() != 0.0 || float.abs() >= MAX_EXACT_INTEGER {
         return None;
     }
     // Whole and below 2^53, so nothing is lost.
     Some(Value::Number((float as i64).into()))
 }
 
-/// A lone item where a list is wanted.
+/// Wraps a single item if the schema wants a list.
 fn wrapped(item: &Value, schema: &Value) -> Option<Value> {
     let items = schema.get("items")?;
     takes_kind_of(items, item).then(|| Value::Array(vec![item.clone()]))
@@ -131,45 +137,49 @@ fn rename_keys(
     object: &mut Map<String, Value>,
     properties: &Map<String, Value>,
     path: &str,
-    care: Care,
-    mended: &mut Vec<String>,
+    level: RepairLevel,
+    repairs: &mut Vec<String>,
 ) {
     let unknown: Vec<String> =
         object.keys().filter(|key| !properties.contains_key(*key)).cloned().collect();
     for key in unknown {
-        let Some(name) = meant(&key, properties, care) else { continue };
-        // Two names for one field with different values: nobody can say which one was meant.
+        let Some(name) = matching_property(&key, properties, level) else { continue };
+        // Two names of one field with different values: unclear which one was meant.
         if object.contains_key(name) {
             continue;
         }
         if let Some(value) = object.shift_remove(&key) {
             object.insert(name.to_owned(), value);
-            mended.push(format!("read the field `{}` as `{name}`", join(path, &key)));
+            repairs.push(format!("read the field `{}` as `{name}`", join(path, &key)));
         }
     }
 }
 
-/// The one property this name stands for: a declared alias, or the same word in another spelling.
-fn meant<'a>(key: &str, properties: &'a Map<String, Value>, care: Care) -> Option<&'a str> {
+/// The property that a name stands for: by a declared alias, or by another spelling.
+fn matching_property<'a>(
+    key: &str,
+    properties: &'a Map<String, Value>,
+    level: RepairLevel,
+) -> Option<&'a str> {
     let folded = fold(key);
     let is_alias = |schema: &Value| {
         let aliases = schema.get(ALIASES).and_then(Value::as_array);
         aliases.into_iter().flatten().filter_map(Value::as_str).any(|alias| fold(alias) == folded)
     };
     let is_same = |name: &str, schema: &Value| {
-        is_alias(schema) || (care != Care::Exact && fold(name) == folded)
+        is_alias(schema) || (level != RepairLevel::Exact && fold(name) == folded)
     };
     let mut candidates = properties.iter().filter(|(name, schema)| is_same(name, schema));
     let (name, _) = candidates.next()?;
     candidates.next().is_none().then_some(name.as_str())
 }
 
-/// Models send null for what they leave out; where the schema has no null that means "not given".
+/// Models send null for omitted fields. If the schema does not allow null, the field is removed.
 fn drop_nulls(
     object: &mut Map<String, Value>,
     properties: &Map<String, Value>,
     path: &str,
-    mended: &mut Vec<String>,
+    repairs: &mut Vec<String>,
 ) {
     let refuses_null = |schema: &Value| has_type(schema) && !takes(schema, "null");
     let nulls: Vec<String> = object
@@ -179,7 +189,7 @@ fn drop_nulls(
         .collect();
     for name in nulls {
         object.shift_remove(&name);
-        mended.push(format!("left out `{}`, which was null", join(path, &name)));
+        repairs.push(format!("removed `{}`, which was null", join(path, &name)));
     }
 }
 
@@ -195,7 +205,8 @@ fn takes(schema: &Value, kind: &str) -> bool {
     }
 }
 
-/// Whether the schema takes values of this sort as they are. Without a type (a union, anything) it may.
+/// Returns true if the schema accepts this kind of value. A schema without a type (a union,
+/// anything) may.
 fn takes_kind_of(schema: &Value, value: &Value) -> bool {
     if !has_type(schema) {
         return true;
@@ -215,13 +226,13 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-fn block_in_place(value: &Value) -> String {
-    const LONGEST: usize = 40;
+fn shortened(value: &Value) -> String {
+    const MAX_CHARS: usize = 40;
     let text = value.to_string();
-    if text.chars().count() <= LONGEST {
+    if text.chars().count() <= MAX_CHARS {
         return text;
     }
-    format!("{}…", text.chars().take(LONGEST).collect::<String>())
+    format!("{}…", text.chars().take(MAX_CHARS).collect::<String>())
 }
 
 #[cfg(test)]
@@ -247,15 +258,15 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(given: Value, expected: Value, n_mendings: usize) {
+    fn check(given: Value, expected: Value, n_repairs: usize) {
         let mut value = given;
-        let mended = coerce(&mut value, &schema(), Care::Usual);
+        let repairs = coerce(&mut value, &schema(), RepairLevel::Lenient);
         assert_eq!(value, expected);
-        assert_eq!(mended.len(), n_mendings, "{mended:?}");
+        assert_eq!(repairs.len(), n_repairs, "{repairs:?}");
     }
 
     #[test]
-    fn what_leaves_no_doubt_is_mended() {
+    fn clear_values_are_repaired() {
         check(json!({"limit": "50"}), json!({"limit": 50}), 1);
         check(json!({"limit": 10.0}), json!({"limit": 10}), 1);
         check(json!({"limit": "10.0"}), json!({"limit": 10}), 1);
@@ -271,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_doubt_is_left_alone() {
+    fn doubtful_values_are_left_alone() {
         for doubtful in [
             json!({"limit": "ten"}),
             json!({"limit": 10.5}),
@@ -299,22 +310,22 @@ mod tests {
             json!({"patches": "[{\"start_line\": 3}]"}),
             json!({"patches": [{"start_line": "3"}]}),
         ] {
-            for care in [Care::Typed, Care::Exact] {
+            for level in [RepairLevel::Typed, RepairLevel::Exact] {
                 let mut value = given.clone();
-                assert_eq!(coerce(&mut value, &schema(), care), [] as [String; 0]);
+                assert_eq!(coerce(&mut value, &schema(), level), [] as [String; 0]);
                 assert_eq!(value, given);
             }
         }
-        // What cannot mean anything else is still repaired.
+        // Unambiguous spellings are still repaired.
         for (given, typed, exact) in [
             (json!({"file": "x"}), json!({"file_path": "x"}), json!({"file_path": "x"})),
             (json!({"filePath": "x"}), json!({"file_path": "x"}), json!({"filePath": "x"})),
             (json!({"limit": 10.0}), json!({"limit": 10}), json!({"limit": 10})),
             (json!({"all": null}), json!({}), json!({})),
         ] {
-            for (care, expected) in [(Care::Typed, typed), (Care::Exact, exact)] {
+            for (level, expected) in [(RepairLevel::Typed, typed), (RepairLevel::Exact, exact)] {
                 let mut value = given.clone();
-                assert_eq!(coerce(&mut value, &schema(), care).is_empty(), value == given);
+                assert_eq!(coerce(&mut value, &schema(), level).is_empty(), value == given);
                 assert_eq!(value, expected);
             }
         }
@@ -359,21 +370,21 @@ mod tests {
     }
 
     proptest! {
-        /// A second mending finds nothing to mend, so what is reported is the whole story.
+        /// A second repair finds nothing to repair, so the report is complete.
         #[test]
-        fn mending_is_done_in_one_go(value in any_json()) {
+        fn one_repair_is_enough(value in any_json()) {
             let mut value = value;
-            coerce(&mut value, &schema(), Care::Usual);
+            coerce(&mut value, &schema(), RepairLevel::Lenient);
             let once = value.clone();
-            let again = coerce(&mut value, &schema(), Care::Usual);
+            let again = coerce(&mut value, &schema(), RepairLevel::Lenient);
             prop_assert_eq!(&value, &once, "{:?}", again);
         }
 
         #[test]
-        fn what_fits_by_its_own_names_is_left_as_it_is(value in any_json()) {
+        fn valid_plain_values_are_unchanged(value in any_json()) {
             if is_plainly_named(&value, &schema()) && fits(&value) {
                 let mut same = value.clone();
-                prop_assert_eq!(coerce(&mut same, &schema(), Care::Usual), Vec::<String>::new());
+                prop_assert_eq!(coerce(&mut same, &schema(), RepairLevel::Lenient), Vec::<String>::new());
                 prop_assert_eq!(same, value);
             }
         }

@@ -1,30 +1,33 @@
-//! Tolerant JSON: reads the arguments a language model wrote when strict JSON fails, and names every
-//! repair. Deliberately not here: schemas, types, and any guess at text that was cut off.
+//! Tolerant JSON: parses the arguments of a language model when strict JSON fails, and names every
+//! repair. Deliberately not here: schemas, types, and any guess at text that is missing.
 
 use serde_json::{Map, Number, Value};
 
-/// What a text says, and what had to be repaired to read it.
+/// A parsed text and the repairs it needed.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedJson {
     pub(crate) value: Value,
-    /// Each kind of repair once, in the order met. Empty for strict JSON.
+    /// Each kind of repair once, in the order of occurrence. Empty for strict JSON.
     pub(crate) repairs: Vec<String>,
 }
 
-/// Why a text cannot be read, and where: `line` and `column` count from 1, in characters.
+/// A parse error. `line` and `column` count from 1, in characters.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Broken {
+pub(crate) struct JsonError {
     pub(crate) message: String,
     pub(crate) line: usize,
     pub(crate) column: usize,
-    /// The text ended too early. Asking for the rest helps, asking for a correction does not.
-    pub(crate) cut_off: bool,
+    /// The text ended too early: the caller should send the rest, not a correction.
+    pub(crate) is_incomplete: bool,
 }
 
-/// Reads strict JSON as it is, everything else as far as only one reading makes sense.
-pub(crate) fn parse(text: &str) -> Result<Parsed, Broken> {
+/// Parses strict JSON as it is, and other text as far as it has only one interpretation.
+pub(crate) fn parse(text: &str) -> Result<ParsedJson, JsonError> {
     if text.trim().is_empty() {
-        return Ok(Parsed { value: Value::Object(Map::new()), repairs: vec![EMPTY.to_owned()] });
+        return Ok(ParsedJson {
+            value: Value::Object(Map::new()),
+            repairs: vec![EMPTY.to_owned()],
+        });
     }
     Ok(decode_again(parse_once(text)?))
 }
@@ -46,20 +49,21 @@ const PLUS: &str = "removed a plus sign before a number";
 const CONTROL: &str = "escaped raw control characters in a string";
 const BACKSLASH: &str = "kept a backslash that is not an escape";
 
-/// About serde_json's own limit. The parser recurses, so without one a text of brackets would
-/// overflow the stack.
+/// Close to serde_json's own limit. The parser recurses, so without a limit a text of brackets
+/// would overflow the stack.
 const MAX_DEPTH: usize = 128;
 
-fn parse_once(text: &str) -> Result<Parsed, Broken> {
+fn parse_once(text: &str) -> Result<ParsedJson, JsonError> {
     match serde_json::from_str(text) {
-        Ok(value) => Ok(Parsed { value, repairs: Vec::new() }),
+        Ok(value) => Ok(ParsedJson { value, repairs: Vec::new() }),
         Err(_) => Parser { text, at: 0, open: Vec::new(), repairs: Vec::new() }.document(),
     }
 }
 
-/// A string that holds nothing but an object or array was encoded once too often: no tool takes a
-/// bare string as its arguments. Anything less certain stays the string it is.
-fn decode_again(outer: Parsed) -> Parsed {
+/// Parses the content of a string that holds nothing but an object or array: it was encoded once
+/// too often, because no tool takes a bare string as its arguments. Any other string is left as it
+/// is.
+fn decode_again(outer: ParsedJson) -> ParsedJson {
     let Value::String(text) = &outer.value else { return outer };
     if !text.trim_start().starts_with(['{', '[']) {
         return outer;
@@ -73,28 +77,30 @@ fn decode_again(outer: Parsed) -> Parsed {
                     repairs.push(repair);
                 }
             }
-            Parsed { value: inner.value, repairs }
+            ParsedJson { value: inner.value, repairs }
         }
         _ => outer,
     }
 }
 
-/// Recursive descent over characters. It never steps back further than one escape and never tries
-/// a second reading, so its time is linear in the text.
+/// A recursive descent parser over characters. It never steps back further than one escape and
+/// never tries a second interpretation, so its time is linear in the text.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
-    /// What is open around `at`, outermost first: the depth, and what a cut-off text was inside of.
-    open: Vec<Opened>,
+    /// The items open at `at`, outermost first: their number is the depth, and an incomplete text
+    /// ends inside the last.
+    open: Vec<OpenItem>,
     repairs: Vec<&'static str>,
 }
 
-struct Opened {
+struct OpenItem {
     what: &'static str,
     at: usize,
 }
 
-/// Languages disagree which typographic quote opens and which closes, so any two of a kind do.
+/// A kind of quote. Languages disagree which typographic quote opens and which closes, so any two
+/// of a kind match.
 #[derive(Clone, Copy, PartialEq)]
 enum Quote {
     Double,
@@ -104,17 +110,18 @@ enum Quote {
 }
 
 impl<'a> Parser<'a> {
-    fn document(mut self) -> Result<Parsed, Broken> {
+    fn document(mut self) -> Result<ParsedJson, JsonError> {
         self.blanks()?;
         let before = self.skip_to_brackets();
         let value = self.value()?;
         self.blanks()?;
-        self.judge_surroundings(before, &value)?;
+        self.check_surrounding_text(before, &value)?;
         let repairs = self.repairs.into_iter().map(str::to_owned).collect();
-        Ok(Parsed { value, repairs })
+        Ok(ParsedJson { value, repairs })
     }
 
-    /// Moves to the first bracket, unless the text opens with a quote, and returns what was skipped.
+    /// Moves to the first bracket, unless the text starts with a quote, and returns the skipped
+    /// text.
     fn skip_to_brackets(&mut self) -> &'a str {
         let rest = self.rest();
         let brackets = if rest.starts_with(is_quote) { None } else { rest.find(['{', '[']) };
@@ -123,12 +130,13 @@ impl<'a> Parser<'a> {
         before
     }
 
-    /// Lets go of a code fence and of prose, but of nothing that could be data.
-    fn judge_surroundings(&mut self, before: &str, value: &Value) -> Result<(), Broken> {
+    /// Accepts a code fence and prose around the JSON, but nothing that could be data.
+    fn check_surrounding_text(&mut self, before: &str, value: &Value) -> Result<(), JsonError> {
         let (before, fence_opens) = strip_opening_fence(before);
         let (after, fence_closes) = strip_closing_fence(self.rest());
         let fenced = fence_opens || fence_closes;
-        // Prose has its own brackets, "[1]" for instance, so an array needs a fence to be told apart.
+        // Prose may contain brackets too, "[1]" for instance, so an array needs a fence to be
+        // recognized.
         let found = value.is_object() || (value.is_array() && fenced);
         if fenced && found {
             self.note(FENCE);
@@ -137,7 +145,7 @@ impl<'a> Parser<'a> {
             ("", "") => {}
             ("", ",") if found => self.note(TRAILING_COMMA),
             _ if found && is_prose(before) && is_prose(after) => self.note(DROPPED),
-            (_, "") => return Err(self.broken(0, "unexpected text before the JSON")),
+            (_, "") => return Err(self.error(0, "unexpected text before the JSON")),
             _ => {
                 let found = after.chars().next().unwrap_or('`');
                 return Err(self.unexpected(&format!("'{found}' after the end of the JSON")));
@@ -146,9 +154,9 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn value(&mut self) -> Result<Value, Broken> {
+    fn value(&mut self) -> Result<Value, JsonError> {
         match self.peek() {
-            None => Err(self.cut_off()),
+            None => Err(self.incomplete()),
             Some('{') => self.object(),
             Some('[') => self.array(),
             Some('0'..='9' | '-' | '+' | '.') => self.number(),
@@ -158,7 +166,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn object(&mut self) -> Result<Value, Broken> {
+    fn object(&mut self) -> Result<Value, JsonError> {
         self.enter("object")?;
         let mut members = Map::new();
         self.blanks()?;
@@ -172,7 +180,7 @@ impl<'a> Parser<'a> {
                 Some(earlier) if *earlier == value => self.note(REPEATED_KEY),
                 Some(_) => {
                     let message = format!("the key {key:?} appears twice with different values");
-                    return Err(self.broken(began, &message));
+                    return Err(self.error(began, &message));
                 }
             }
             self.after_item('}')?;
@@ -180,7 +188,7 @@ impl<'a> Parser<'a> {
         Ok(Value::Object(members))
     }
 
-    fn array(&mut self) -> Result<Value, Broken> {
+    fn array(&mut self) -> Result<Value, JsonError> {
         self.enter("array")?;
         let mut items = Vec::new();
         self.blanks()?;
@@ -191,12 +199,12 @@ impl<'a> Parser<'a> {
         Ok(Value::Array(items))
     }
 
-    fn member(&mut self) -> Result<(String, Value), Broken> {
+    fn member(&mut self) -> Result<(String, Value), JsonError> {
         let key = self.key()?;
         self.blanks()?;
         match self.bump() {
             Some(':') => {}
-            None => return Err(self.cut_off()),
+            None => return Err(self.incomplete()),
             Some(c) => {
                 self.at -= c.len_utf8();
                 return Err(self.unexpected(&format!("'{c}' where ':' belongs")));
@@ -206,9 +214,9 @@ impl<'a> Parser<'a> {
         Ok((key, self.value()?))
     }
 
-    fn key(&mut self) -> Result<String, Broken> {
+    fn key(&mut self) -> Result<String, JsonError> {
         match self.peek() {
-            None => Err(self.cut_off()),
+            None => Err(self.incomplete()),
             Some(c) if is_quote(c) => self.string(),
             Some(c) if is_word(c) => {
                 self.note(UNQUOTED_KEYS);
@@ -219,12 +227,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads the comma between items, and stops at `close` or at the next item.
-    fn after_item(&mut self, close: char) -> Result<(), Broken> {
+    /// Parses the comma between items, and stops at `close` or at the next item.
+    fn after_item(&mut self, close: char) -> Result<(), JsonError> {
         let item_end = self.at;
         self.blanks()?;
         match self.peek() {
-            None => return Err(self.cut_off()),
+            None => return Err(self.incomplete()),
             Some(c) if c == close => return Ok(()),
             Some(',') => self.at += 1,
             Some(next) if self.misses_comma(item_end, next, close) => self.note(MISSING_COMMA),
@@ -239,8 +247,9 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A quote that touches the item before it is rather an unescaped quote inside a string, and two
-    /// strings side by side in an array are one string in Python and C.
+    /// Returns true if a comma is missing here. A quote that touches the item before it is more
+    /// likely an unescaped quote inside a string, and two adjacent strings in an array are one
+    /// string in Python and C.
     fn misses_comma(&self, item_end: usize, next: char, close: char) -> bool {
         match close {
             '}' => is_quote(next) && self.at > item_end,
@@ -248,7 +257,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn number(&mut self) -> Result<Value, Broken> {
+    fn number(&mut self) -> Result<Value, JsonError> {
         let began = self.at;
         let token = self.take_while(|c| c.is_alphanumeric() || matches!(c, '+' | '-' | '.' | '_'));
         let digits = match token.strip_prefix('+') {
@@ -260,19 +269,19 @@ impl<'a> Parser<'a> {
         };
         match serde_json::from_str::<Number>(digits) {
             Ok(number) => Ok(Value::Number(number)),
-            Err(_) if self.ends_inside() => Err(self.cut_off()),
+            Err(_) if self.ends_inside() => Err(self.incomplete()),
             Err(_) => Err(self.not_a_value(began, token, "is not a JSON number")),
         }
     }
 
-    fn word(&mut self) -> Result<Value, Broken> {
+    fn word(&mut self) -> Result<Value, JsonError> {
         let began = self.at;
         let word = self.take_while(|c| is_word(c) || c.is_alphanumeric());
         let value = match word {
             "true" | "True" => Value::Bool(true),
             "false" | "False" => Value::Bool(false),
             "null" | "None" => Value::Null,
-            _ if self.ends_inside() => return Err(self.cut_off()),
+            _ if self.ends_inside() => return Err(self.incomplete()),
             _ => return Err(self.not_a_value(began, word, "is not JSON: a string needs quotes")),
         };
         if word.starts_with(char::is_uppercase) {
@@ -281,8 +290,8 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    fn string(&mut self) -> Result<String, Broken> {
-        self.open.push(Opened { what: "string", at: self.at });
+    fn string(&mut self) -> Result<String, JsonError> {
+        self.open.push(OpenItem { what: "string", at: self.at });
         let opening = self.bump().and_then(quote);
         match opening {
             Some(Quote::Single) => self.note(SINGLE_QUOTES),
@@ -292,7 +301,7 @@ impl<'a> Parser<'a> {
         let mut content = String::new();
         loop {
             match self.bump() {
-                None => return Err(self.cut_off()),
+                None => return Err(self.incomplete()),
                 Some('\\') => self.escape(opening, &mut content)?,
                 Some(c) if is_quote(c) && quote(c) == opening => break,
                 Some(c) => {
@@ -307,9 +316,9 @@ impl<'a> Parser<'a> {
         Ok(content)
     }
 
-    fn escape(&mut self, opening: Option<Quote>, content: &mut String) -> Result<(), Broken> {
+    fn escape(&mut self, opening: Option<Quote>, content: &mut String) -> Result<(), JsonError> {
         let plain = match self.bump() {
-            None => return Err(self.cut_off()),
+            None => return Err(self.incomplete()),
             Some('u') => return self.unicode_escape(content),
             Some(c @ ('"' | '\\' | '/')) => c,
             Some('b') => '\u{8}',
@@ -319,7 +328,8 @@ impl<'a> Parser<'a> {
             Some('t') => '\t',
             Some(c) if is_quote(c) && quote(c) == opening => c,
             Some(c) => {
-                // Not consumed: the string reads it on, and so sees a raw control character too.
+                // Not consumed: the string parser continues with it and so notices raw control
+                // characters too.
                 self.at -= c.len_utf8();
                 self.note(BACKSLASH);
                 '\\'
@@ -329,7 +339,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn unicode_escape(&mut self, content: &mut String) -> Result<(), Broken> {
+    fn unicode_escape(&mut self, content: &mut String) -> Result<(), JsonError> {
         let began = self.at - 2;
         let Some(first) = self.four_hex_digits()? else {
             self.note(BACKSLASH);
@@ -342,16 +352,16 @@ impl<'a> Parser<'a> {
         }
         match char::decode_utf16(units).next() {
             Some(Ok(c)) => content.push(c),
-            _ => return Err(self.broken(began, "a \\u escape holds only half of a character")),
+            _ => return Err(self.error(began, "a \\u escape holds only half of a character")),
         }
         Ok(())
     }
 
-    /// The unit of a `\uXXXX` that stands right here.
-    fn second_half(&mut self) -> Result<Option<u16>, Broken> {
+    /// The second unit of a surrogate pair, if a `\uXXXX` follows.
+    fn second_half(&mut self) -> Result<Option<u16>, JsonError> {
         for expected in ['\\', 'u'] {
             match self.bump() {
-                None => return Err(self.cut_off()),
+                None => return Err(self.incomplete()),
                 Some(c) if c == expected => {}
                 Some(_) => return Ok(None),
             }
@@ -359,13 +369,13 @@ impl<'a> Parser<'a> {
         self.four_hex_digits()
     }
 
-    /// `None`, and nothing consumed, when something else than four digits stands here.
-    fn four_hex_digits(&mut self) -> Result<Option<u16>, Broken> {
+    /// Returns `None` and consumes nothing if no four digits follow.
+    fn four_hex_digits(&mut self) -> Result<Option<u16>, JsonError> {
         let began = self.at;
         let mut unit = 0;
         for _ in 0..4 {
             match self.bump().map(|c| c.to_digit(16)) {
-                None => return Err(self.cut_off()),
+                None => return Err(self.incomplete()),
                 Some(Some(digit)) => unit = unit * 16 + digit,
                 Some(None) => {
                     self.at = began;
@@ -376,7 +386,7 @@ impl<'a> Parser<'a> {
         Ok(u16::try_from(unit).ok())
     }
 
-    fn blanks(&mut self) -> Result<(), Broken> {
+    fn blanks(&mut self) -> Result<(), JsonError> {
         while let Some(c) = self.peek() {
             match c {
                 ' ' | '\t' | '\n' | '\r' => self.at += 1,
@@ -391,21 +401,22 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Whether a comment was here. One that touches a closing quote is none: it is rather the rest
-    /// of a string with an unescaped quote, and must not vanish.
-    fn comment(&mut self) -> Result<bool, Broken> {
+    /// Skips a comment and returns true if there was one. Text that touches a closing quote is not
+    /// a comment: it is more likely the rest of a string with an unescaped quote, and must not be
+    /// dropped.
+    fn comment(&mut self) -> Result<bool, JsonError> {
         let (before, rest) = self.text.split_at(self.at);
         let length = if before.ends_with(is_quote) {
             None
         } else if rest.starts_with('#') || rest.starts_with("//") {
             rest.find('\n').or(Some(rest.len()))
         } else if let Some(body) = rest.strip_prefix("/*") {
-            self.open.push(Opened { what: "comment", at: self.at });
-            let length = body.find("*/").ok_or_else(|| self.cut_off())?;
+            self.open.push(OpenItem { what: "comment", at: self.at });
+            let length = body.find("*/").ok_or_else(|| self.incomplete())?;
             self.open.pop();
             Some(length + "/**/".len())
         } else if rest == "/" && !self.open.is_empty() {
-            return Err(self.cut_off());
+            return Err(self.incomplete());
         } else {
             None
         };
@@ -416,11 +427,11 @@ impl<'a> Parser<'a> {
         Ok(length.is_some())
     }
 
-    fn enter(&mut self, what: &'static str) -> Result<(), Broken> {
+    fn enter(&mut self, what: &'static str) -> Result<(), JsonError> {
         if self.open.len() == MAX_DEPTH {
-            return Err(self.broken(self.at, "nested deeper than 128 levels"));
+            return Err(self.error(self.at, "nested deeper than 128 levels"));
         }
-        self.open.push(Opened { what, at: self.at });
+        self.open.push(OpenItem { what, at: self.at });
         self.at += 1;
         Ok(())
     }
@@ -461,44 +472,44 @@ impl<'a> Parser<'a> {
         taken
     }
 
-    /// At the end of the text with something still open: whatever was read last may lack its end.
+    /// True at the end of the text with an open item: the last token may be incomplete.
     fn ends_inside(&self) -> bool {
         self.rest().is_empty() && !self.open.is_empty()
     }
 
-    fn cut_off(&self) -> Broken {
+    fn incomplete(&self) -> JsonError {
         let Some(opened) = self.open.last() else {
-            return self.broken(self.text.len(), "there is no JSON in the text");
+            return self.error(self.text.len(), "the text contains no JSON");
         };
-        let Broken { line, column, .. } = self.broken(opened.at, "");
+        let JsonError { line, column, .. } = self.error(opened.at, "");
         let what = opened.what;
         let message =
             format!("the JSON ends inside the {what} that began at line {line}, column {column}");
-        Broken { cut_off: true, ..self.broken(self.text.len(), &message) }
+        JsonError { is_incomplete: true, ..self.error(self.text.len(), &message) }
     }
 
-    fn not_a_value(&self, began: usize, token: &str, why: &str) -> Broken {
+    fn not_a_value(&self, began: usize, token: &str, why: &str) -> JsonError {
         let bare = token.trim_start_matches(['+', '-']).to_ascii_lowercase();
         if matches!(bare.as_str(), "nan" | "inf" | "infinity") {
             return self
-                .broken(began, &format!("{token} has no form in JSON; write null or a string"));
+                .error(began, &format!("{token} has no form in JSON; write null or a string"));
         }
         let shown: String = token.chars().take(40).collect();
-        self.broken(began, &format!("{shown} {why}"))
+        self.error(began, &format!("{shown} {why}"))
     }
 
-    fn unexpected(&self, what: &str) -> Broken {
-        self.broken(self.at, &format!("unexpected {what}"))
+    fn unexpected(&self, what: &str) -> JsonError {
+        self.error(self.at, &format!("unexpected {what}"))
     }
 
-    fn broken(&self, at: usize, message: &str) -> Broken {
+    fn error(&self, at: usize, message: &str) -> JsonError {
         let before = self.text.get(..at).unwrap_or(self.text);
         let last_line = before.rsplit('\n').next().unwrap_or_default();
-        Broken {
+        JsonError {
             message: message.to_owned(),
             line: before.matches('\n').count() + 1,
             column: last_line.chars().count() + 1,
-            cut_off: false,
+            is_incomplete: false,
         }
     }
 }
@@ -518,8 +529,9 @@ fn strip_closing_fence(after: &str) -> (&str, bool) {
     (after.trim_start_matches('`').trim_start(), after.starts_with('`'))
 }
 
-/// Not prose: brackets of a second value, members without their outer braces, as in `"key": {…}`,
-/// `a: 1, b: {…}` or `a={…}`, and a list or member going on.
+/// Returns false for text that may be data: brackets of a second value, members without their outer
+/// braces, as in `"key": {…}`, `a: 1, b: {…}` or `a={…}`, and the continuation of a list or an
+/// object.
 fn is_prose(text: &str) -> bool {
     let members = text.contains(['"', '=']) || text.matches(':').count() > 1;
     !members && !text.contains(['{', '}', '[', ']']) && !text.starts_with([',', ':'])
@@ -553,20 +565,21 @@ mod tests {
     #[track_caller]
     fn check(text: &str, value: Value, repairs: &[&str]) {
         let repairs = repairs.iter().map(|&repair| repair.to_owned()).collect();
-        assert_eq!(parse(text), Ok(Parsed { value, repairs }), "{text}");
+        assert_eq!(parse(text), Ok(ParsedJson { value, repairs }), "{text}");
     }
 
     #[track_caller]
     fn check_broken(text: &str, message: &str, (line, column): (usize, usize)) {
-        let broken = parse(text).expect_err(text);
-        let expected = Broken { message: message.to_owned(), line, column, cut_off: false };
-        assert_eq!(broken, expected, "{text}");
+        let error = parse(text).expect_err(text);
+        let expected =
+            JsonError { message: message.to_owned(), line, column, is_incomplete: false };
+        assert_eq!(error, expected, "{text}");
     }
 
     #[track_caller]
-    fn check_cut_off(text: &str, message: &str) {
-        let broken = parse(text).expect_err(text);
-        assert_eq!((broken.message.as_str(), broken.cut_off), (message, true), "{text}");
+    fn check_incomplete(text: &str, message: &str) {
+        let error = parse(text).expect_err(text);
+        assert_eq!((error.message.as_str(), error.is_incomplete), (message, true), "{text}");
     }
 
     #[test]
@@ -602,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_and_prose_are_let_go() {
+    fn fences_and_prose_are_dropped() {
         check("```json\n{\"a\": 1}\n```", json!({"a": 1}), &[FENCE]);
         check("```\n[1, 2]\n```\n", json!([1, 2]), &[FENCE]);
         check("`{\"a\": 1}`", json!({"a": 1}), &[FENCE]);
@@ -648,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_named() {
+    fn invalid_values_are_named() {
         check_broken("hello", "hello is not JSON: a string needs quotes", (1, 1));
         check_broken("{a: b}", "b is not JSON: a string needs quotes", (1, 5));
         check_broken("[.5]", ".5 is not a JSON number", (1, 2));
@@ -664,21 +677,21 @@ mod tests {
         check_broken(r#"["\ud83d!"]"#, "a \\u escape holds only half of a character", (1, 3));
         check_broken(r#"["\ud83dé"]"#, "a \\u escape holds only half of a character", (1, 3));
         check_broken(r#"["\ude00"]"#, "a \\u escape holds only half of a character", (1, 3));
-        check_broken("// nothing", "there is no JSON in the text", (1, 11));
+        check_broken("// nothing", "the text contains no JSON", (1, 11));
     }
 
     #[test]
-    fn cut_off_text_is_never_completed() {
+    fn incomplete_text_is_never_completed() {
         let inside = |what, column| {
             format!("the JSON ends inside the {what} that began at line 1, column {column}")
         };
-        check_cut_off(r#"{"path": "a", "b"#, &inside("string", 15));
-        check_cut_off(r#"{"a": 1"#, &inside("object", 1));
-        check_cut_off(r#"{"a": 1,"#, &inside("object", 1));
-        check_cut_off(r#"{"a": [1, tr"#, &inside("array", 7));
-        check_cut_off(r#"{"a": "\ud83d\u"#, &inside("string", 7));
-        check_cut_off(r#"{"a": 1} /* b"#, &inside("comment", 10));
-        check_cut_off("Here you go: {'a': {'b': 1}", &inside("object", 14));
+        check_incomplete(r#"{"path": "a", "b"#, &inside("string", 15));
+        check_incomplete(r#"{"a": 1"#, &inside("object", 1));
+        check_incomplete(r#"{"a": 1,"#, &inside("object", 1));
+        check_incomplete(r#"{"a": [1, tr"#, &inside("array", 7));
+        check_incomplete(r#"{"a": "\ud83d\u"#, &inside("string", 7));
+        check_incomplete(r#"{"a": 1} /* b"#, &inside("comment", 10));
+        check_incomplete("Here you go: {'a': {'b': 1}", &inside("object", 14));
     }
 
     #[test]
@@ -712,7 +725,7 @@ mod tests {
         })
     }
 
-    /// Any value inside of an object, as the arguments of a call are.
+    /// Any value inside an object, as in the arguments of a call.
     fn any_object() -> impl Strategy<Value = Value> {
         any_value().prop_map(|value| json!({"key": value, "": [1, true]}))
     }
@@ -785,7 +798,7 @@ mod tests {
             out.push_str(close);
         }
 
-        /// Control characters stay raw, only what would end the string is escaped.
+        /// Escapes only what would end the string; control characters stay raw.
         fn print_string(self, text: &str, out: &mut String) {
             out.push(self.quote);
             for c in text.chars() {
@@ -801,10 +814,10 @@ mod tests {
     proptest! {
         #[test]
         fn printed_json_comes_back_unrepaired(value in any_value(), pretty: bool) {
-            // A string alone might hold JSON.
+            // A string alone might contain JSON.
             let value = if value.is_string() { json!([value]) } else { value };
             let text = if pretty { format!("{value:#}") } else { value.to_string() };
-            prop_assert_eq!(parse(&text), Ok(Parsed { value, repairs: vec![] }));
+            prop_assert_eq!(parse(&text), Ok(ParsedJson { value, repairs: vec![] }));
         }
 
         #[test]
@@ -814,21 +827,21 @@ mod tests {
         }
 
         #[test]
-        fn prefixes_of_objects_are_cut_off(value in any_object(), style in any_style(), strict: bool) {
+        fn prefixes_of_objects_are_incomplete(value in any_object(), style in any_style(), strict: bool) {
             let style = Style { fenced: false, ..style };
             let text = if strict { value.to_string() } else { style.document(&value) };
             for (end, _) in text.char_indices().skip(1) {
                 let (prefix, _) = text.split_at(end);
-                let cut_off = parse(prefix).map_err(|broken| broken.cut_off);
-                prop_assert_eq!(cut_off, Err(true), "{}", prefix);
+                let is_incomplete = parse(prefix).map_err(|error| error.is_incomplete);
+                prop_assert_eq!(is_incomplete, Err(true), "{}", prefix);
             }
         }
 
         #[test]
         fn nothing_panics(text: String, scraps in r#"([\[\]{}:,"'\\/*#`u0d8e+.\n“é ]|True|\\ud8){0,40}"#) {
             for text in [text, scraps] {
-                if let Err(broken) = parse(&text) {
-                    prop_assert!(broken.line > 0 && broken.column > 0 && !broken.message.is_empty());
+                if let Err(error) = parse(&text) {
+                    prop_assert!(error.line > 0 && error.column > 0 && !error.message.is_empty());
                 }
             }
         }

@@ -1,10 +1,10 @@
-//! Who is asked, what they are shown, and what their word does.
+//! Approval requests: when a call needs one, what it shows, and what a decision does.
 
 use super::*;
 use crate::{CommandRisk, ParsedCommand};
 
 #[tokio::test]
-async fn without_a_way_to_ask_the_answer_is_no() {
+async fn without_an_approver_the_call_is_refused() {
     let ran = Arc::default();
     let policy = || Policy::new([user_layer(Mode::Safe, &[])]);
     let gate = builder([writer(&ran)]).policy(policy()).build();
@@ -13,16 +13,17 @@ async fn without_a_way_to_ask_the_answer_is_no() {
     let hint = outcome.error.expect("failed").hint;
     assert!(hint.contains("allow = [\"write(a)\"]"), "{hint}");
 
-    let closed = builder([writer(&ran)]).policy(policy()).handler(Person::who(None)).build();
+    let closed =
+        builder([writer(&ran)]).policy(policy()).handler(TestApprover::deciding(None)).build();
     let outcome = closed.call(call("write", json!({"path": "a"}))).await;
     assert_eq!(kind(&outcome), ErrorKind::ApprovalUnavailable);
     assert_eq!(ran.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
-async fn a_yes_runs_exactly_what_was_shown() {
+async fn an_approval_runs_exactly_what_was_shown() {
     let ran = Arc::default();
-    let person = Person::who(Some(ApprovalDecision::approve("ada", "test")));
+    let person = TestApprover::deciding(Some(ApprovalDecision::approve("ada", "test")));
     let ledger = Arc::new(MemoryLedger::default());
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
@@ -40,21 +41,21 @@ async fn a_yes_runs_exactly_what_was_shown() {
     let offered: Vec<&[String]> = asked[0].suggestions.iter().map(|it| &*it.rules).collect();
     assert_eq!(offered, [["write(src/a.rs)"], ["write(src/**)"]]);
     assert_eq!(asked[0].suggestions[0].past, None, "nothing is recorded yet");
-    assert!(asked[0].reason.contains("mode `safe` asks before"), "{}", asked[0].reason);
+    assert!(asked[0].reason.contains("mode `safe`: "), "{}", asked[0].reason);
     assert_eq!(ledger.entries()[0].verdict.as_ref().map(|v| v.by.as_str()), Some("ada"));
 }
 
 #[tokio::test]
-async fn who_is_asked_sees_the_change_that_the_tool_foresees() {
-    let foresights: [(Foresee, Preview); 3] = [
+async fn the_approver_sees_the_previewed_change() {
+    let previews: [(TestPreview, Preview); 3] = [
         (|call| Some(format!("-{}", call.raw_input()["path"])), Preview::Diff("-\"a\"".into())),
         (|_| None, Preview::Input("{\n  \"path\": \"a\"\n}".into())),
         (|_| panic!("no access_lookup"), Preview::Input("{\n  \"path\": \"a\"\n}".into())),
     ];
-    for (foresee, expected) in foresights {
+    for (preview, expected) in previews {
         let ran = Arc::new(AtomicUsize::new(0));
-        let person = Person::who(Some(ApprovalDecision::deny("ada", "test", None)));
-        let probe = Probe { foresee, ..writer(&ran) };
+        let person = TestApprover::deciding(Some(ApprovalDecision::deny("ada", "test", None)));
+        let probe = Probe { preview, ..writer(&ran) };
         let policy = Policy::new([user_layer(Mode::Safe, &[])]);
         let gate = builder([probe]).policy(policy).handler(person.clone()).build();
         gate.call(call("write", json!({"path": "a"}))).await;
@@ -64,10 +65,10 @@ async fn who_is_asked_sees_the_change_that_the_tool_foresees() {
     }
 }
 
-/// Paths as the file executor gives them: confined, with a link that leads out.
-struct Walled;
+/// Paths as the file executor gives them: confined, with a link that leads out of the workspace.
+struct ConfinedPaths;
 
-impl crate::ResolvePath for Walled {
+impl crate::ResolvePath for ConfinedPaths {
     fn resolve(&self, path: &std::path::Path) -> std::path::PathBuf {
         if path.ends_with("link") { "/etc/passwd".into() } else { path.to_owned() }
     }
@@ -82,16 +83,16 @@ impl crate::ResolvePath for Walled {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_what_file_tools_cannot_reach() {
+async fn no_approval_is_requested_for_paths_that_file_tools_cannot_reach() {
     let ran = Arc::new(AtomicUsize::new(0));
-    let person = Person::who(Some(ApprovalDecision::approve("ada", "test")));
+    let person = TestApprover::deciding(Some(ApprovalDecision::approve("ada", "test")));
     let shell = echo()
         .touching(|_| vec![Access::Read("/etc/passwd".into())])
         .with(|spec| *spec = spec.clone().needs([Power::Shell]));
     let policy = Policy::new([user_layer(Mode::None, &[])]);
     let gate = builder([writer(&ran), shell])
         .policy(policy)
-        .paths(Arc::new(Walled))
+        .paths(Arc::new(ConfinedPaths))
         .handler(person.clone())
         .build();
     for (path, words) in [
@@ -105,17 +106,17 @@ async fn nobody_is_asked_about_what_file_tools_cannot_reach() {
     assert_eq!(person.asked.lock().len(), 0);
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     let outcome = gate.call(call("echo", json!({}))).await;
-    assert!(outcome.is_ok(), "a command may be asked for: {}", outcome.content);
+    assert!(outcome.is_ok(), "a command may be approved: {}", outcome.content);
 }
 
 #[tokio::test]
 async fn a_link_that_is_meant_itself_is_judged_as_itself() {
     let ledger = Arc::new(MemoryLedger::default());
     let remover = writer(&Arc::default()).with(|spec| spec.keeps_links = true);
-    // Like every program that has a reader for commands, which are judged by what is in them.
+    // Like every program with a reader for commands: policy judges what is in them.
     let gate = builder([remover])
         .policy(Policy::new([user_layer(Mode::All, &[])]))
-        .paths(Arc::new(Walled))
+        .paths(Arc::new(ConfinedPaths))
         .command_reader(Arc::new(|_| Vec::new()))
         .ledger(ledger.clone())
         .build();
@@ -160,26 +161,26 @@ async fn a_text_is_read_once_and_the_tool_gets_what_was_read() {
 }
 
 #[tokio::test]
-async fn a_no_carries_its_words_to_the_model() {
+async fn a_denial_carries_its_note_to_the_model() {
     let ran = Arc::default();
     let no = ApprovalDecision::deny("ada", "test", Some("use the staging folder".to_owned()));
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
-        .handler(Person::who(Some(no)))
+        .handler(TestApprover::deciding(Some(no)))
         .build();
     let outcome = gate.call(call("write", json!({"path": "a"}))).await;
     assert_eq!(kind(&outcome), ErrorKind::ApprovalDenied);
-    assert!(outcome.content.contains("ada said no"), "{}", outcome.content);
+    assert!(outcome.content.contains("ada denied"), "{}", outcome.content);
     assert!(outcome.content.contains("use the staging folder"), "{}", outcome.content);
     assert_eq!(ran.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approval_nobody_answers_lapses() {
+async fn an_unanswered_approval_request_expires() {
     let ran = Arc::default();
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
-        .handler(Arc::new(Nobody))
+        .handler(Arc::new(NeverAnswers))
         .build();
     let began = Instant::now();
     let outcome = gate.call(call("write", json!({"path": "a"}))).await;
@@ -202,14 +203,14 @@ async fn the_first_decision_wins_and_the_second_is_a_conflict() {
         async move { gate.call(call("write", json!({"path": "a"}))).await }
     });
     let id = loop {
-        match events.next().await.expect("not let go of").kind {
+        match events.next().await.expect("still connected").kind {
             CallEventKind::ApprovalAsked(request) => break request.id.clone(),
             _ => continue,
         }
     };
     let approvals = gate.approvals();
-    let yes = ApprovalDecision::approve("ada", "console");
-    approvals.settle(&id, ApprovalState::Approved, Some(yes)).await.expect("the first");
+    let approval = ApprovalDecision::approve("ada", "console");
+    approvals.settle(&id, ApprovalState::Approved, Some(approval)).await.expect("the first");
     let no = ApprovalDecision::deny("bob", "console", None);
     let second = approvals.settle(&id, ApprovalState::Denied, Some(no)).await.expect_err("late");
     assert_eq!(second.kind(), ErrorKind::Conflict);
@@ -221,20 +222,20 @@ async fn the_first_decision_wins_and_the_second_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn a_call_handed_back_runs_once_after_a_yes() {
+async fn a_pending_call_runs_once_after_approval() {
     let ran = Arc::default();
     let gate = builder([writer(&ran)]).policy(Policy::new([user_layer(Mode::Safe, &[])])).build();
     let Submission::Pending(request) = gate.submit(call("write", json!({"path": "a"}))).await
     else {
-        panic!("it must be asked for");
+        panic!("it must need approval");
     };
     let again = gate.resume(&request.id, Context::new("other")).await.expect("known");
-    assert!(matches!(again, Submission::Pending(_)), "nobody has decided yet");
+    assert!(matches!(again, Submission::Pending(_)), "not decided yet");
     assert_eq!(ran.load(Ordering::SeqCst), 0);
 
-    let yes = Some(ApprovalDecision::approve("ada", "console"));
+    let approval = Some(ApprovalDecision::approve("ada", "console"));
     let approvals = gate.approvals();
-    approvals.settle(&request.id, ApprovalState::Approved, yes).await.expect("pending");
+    approvals.settle(&request.id, ApprovalState::Approved, approval).await.expect("pending");
     let Ok(Submission::Done(outcome)) = gate.resume(&request.id, Context::new("other")).await
     else {
         panic!("it was decided");
@@ -248,7 +249,7 @@ async fn a_call_handed_back_runs_once_after_a_yes() {
 }
 
 #[tokio::test]
-async fn a_no_stands_even_when_the_rules_have_changed_since() {
+async fn a_denial_holds_even_when_the_rules_have_changed_since() {
     let ran = Arc::default();
     let approvals = Arc::new(MemoryApprovals::default());
     let gate_in = |mode| {
@@ -258,7 +259,7 @@ async fn a_no_stands_even_when_the_rules_have_changed_since() {
     let asking = gate_in(Mode::Safe);
     let Submission::Pending(request) = asking.submit(call("write", json!({"path": "a"}))).await
     else {
-        panic!("it must be asked for");
+        panic!("it must need approval");
     };
     let no = Some(ApprovalDecision::deny("ada", "console", None));
     approvals.settle(&request.id, ApprovalState::Denied, no).await.expect("pending");
@@ -273,10 +274,10 @@ async fn a_no_stands_even_when_the_rules_have_changed_since() {
 #[tokio::test]
 async fn a_saved_rule_is_not_asked_for_again_in_its_session() {
     let ran = Arc::default();
-    let mut yes = ApprovalDecision::approve("ada", "test");
+    let mut approval = ApprovalDecision::approve("ada", "test");
     let rules = vec!["write(src/**)".to_owned()];
-    yes.remember = Some(Remember { rules, scope: Scope::Session, expires_ms: None });
-    let person = Person::who(Some(yes));
+    approval.remember = Some(Remember { rules, scope: Scope::Session, expires_ms: None });
+    let person = TestApprover::deciding(Some(approval));
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
         .handler(person.clone())
@@ -293,7 +294,7 @@ async fn a_saved_rule_is_not_asked_for_again_in_its_session() {
     );
 }
 
-/// A path that leads elsewhere once somebody has put a link there.
+/// A path that leads elsewhere after another process has replaced it by a link.
 struct Swapped(std::sync::atomic::AtomicBool);
 
 impl crate::ResolvePath for Swapped {
@@ -306,24 +307,26 @@ impl crate::ResolvePath for Swapped {
 }
 
 #[tokio::test]
-async fn an_approved_call_that_would_touch_something_else_is_asked_about_again() {
+async fn an_approved_call_that_would_touch_something_else_needs_approval_again() {
     let ran = Arc::default();
     let paths = Arc::new(Swapped(false.into()));
     let policy = Policy::new([user_layer(Mode::Safe, &[])]);
     let gate = builder([writer(&ran)]).policy(policy).paths(paths.clone()).build();
     let Submission::Pending(first) = gate.submit(call("write", json!({"path": "a"}))).await else {
-        panic!("it must be asked for");
+        panic!("it must need approval");
     };
-    let yes = || Some(ApprovalDecision::approve("ada", "console"));
+    let approval = || Some(ApprovalDecision::approve("ada", "console"));
     let approvals = gate.approvals();
-    approvals.settle(&first.id, ApprovalState::Approved, yes()).await.expect("pending");
+    approvals.settle(&first.id, ApprovalState::Approved, approval()).await.expect("pending");
     paths.0.store(true, Ordering::SeqCst);
     let resumed = gate.resume(&first.id, Context::new("other")).await.expect("known");
-    let Submission::Pending(second) = resumed else { panic!("nobody has seen that: {resumed:?}") };
+    let Submission::Pending(second) = resumed else {
+        panic!("this access was not shown: {resumed:?}")
+    };
     assert_ne!(second.id, first.id);
     assert_eq!(second.accesses, [Access::Write(".git/hooks/pre-commit".into())]);
     assert_eq!(ran.load(Ordering::SeqCst), 0);
-    approvals.settle(&second.id, ApprovalState::Approved, yes()).await.expect("pending");
+    approvals.settle(&second.id, ApprovalState::Approved, approval()).await.expect("pending");
     let Ok(Submission::Done(outcome)) = gate.resume(&second.id, Context::new("other")).await else {
         panic!("it was shown and approved");
     };
@@ -331,7 +334,7 @@ async fn an_approved_call_that_would_touch_something_else_is_asked_about_again()
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
-/// A ledger that has no room for what begins.
+/// A ledger with no space for new entries.
 struct Full;
 
 impl crate::Ledger for Full {
@@ -353,7 +356,7 @@ impl crate::Ledger for Full {
 }
 
 #[tokio::test]
-async fn what_changes_something_does_not_run_when_its_beginning_cannot_be_recorded() {
+async fn a_changing_call_does_not_run_when_its_start_cannot_be_recorded() {
     let ran = Arc::default();
     let policy = Policy::new([user_layer(Mode::All, &[])]);
     let gate = builder([writer(&ran), echo()]).policy(policy).ledger(Arc::new(Full)).build();

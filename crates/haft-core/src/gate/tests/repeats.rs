@@ -1,9 +1,10 @@
-//! When a client is pointed at what it was given already, and when it gets the whole again.
+//! Tests of when a client gets a pointer to an earlier result, and when it gets the full result
+//! again.
 
 use super::*;
 
 /// Returns the text of its `path`, many times.
-fn looks(name: &str, effect: Effect) -> Probe {
+fn read_only_probe(name: &str, effect: Effect) -> Probe {
     let probe = Probe::new(name, |call| async move {
         let word = call.raw_input()["path"].as_str().unwrap_or("none").to_owned();
         Ok(Reply::text(format!("{word} is what stands here\n").repeat(400)))
@@ -12,7 +13,7 @@ fn looks(name: &str, effect: Effect) -> Probe {
 }
 
 fn gate() -> Gate {
-    let probes = [looks("look", Effect::Read), looks("change", Effect::Write)];
+    let probes = [read_only_probe("look", Effect::Read), read_only_probe("change", Effect::Write)];
     builder(probes).omit_repeats().build()
 }
 
@@ -20,7 +21,7 @@ fn asked(tool: &str, session: &str, word: &str) -> CallRequest {
     CallRequest::new(tool, json!({ "path": word }), Context::new(session).agent("mcp"))
 }
 
-async fn is_whole(gate: &Gate, request: CallRequest) -> bool {
+async fn is_full(gate: &Gate, request: CallRequest) -> bool {
     let content = gate.call(request).await.content;
     let is_pointer = content.starts_with("[unchanged: ");
     assert!(is_pointer || content.len() > 4_096, "{content}");
@@ -28,7 +29,7 @@ async fn is_whole(gate: &Gate, request: CallRequest) -> bool {
 }
 
 #[tokio::test]
-async fn the_same_again_is_pointed_at_and_given_whole_when_asked_once_more() {
+async fn a_repeated_result_is_a_pointer_and_the_next_repetition_is_full() {
     let gate = gate();
     let whole = gate.call(asked("look", "s", "a")).await;
     let pointer = gate.call(asked("look", "s", "a")).await;
@@ -43,39 +44,39 @@ async fn the_same_again_is_pointed_at_and_given_whole_when_asked_once_more() {
 }
 
 #[tokio::test]
-async fn other_sessions_people_changes_and_other_texts_get_the_whole() {
+async fn other_sessions_people_changes_and_other_texts_get_the_full_result() {
     let gate = gate();
-    assert!(is_whole(&gate, asked("look", "s", "a")).await);
-    assert!(is_whole(&gate, asked("look", "other", "a")).await);
-    assert!(is_whole(&gate, asked("look", "s", "b")).await);
+    assert!(is_full(&gate, asked("look", "s", "a")).await);
+    assert!(is_full(&gate, asked("look", "other", "a")).await);
+    assert!(is_full(&gate, asked("look", "s", "b")).await);
     for _ in 0..2 {
-        assert!(is_whole(&gate, asked("change", "s", "c")).await);
+        assert!(is_full(&gate, asked("change", "s", "c")).await);
         let person = CallRequest::new("look", json!({"path": "d"}), Context::new("cli"));
-        assert!(is_whole(&gate, person).await);
+        assert!(is_full(&gate, person).await);
     }
-    let without = builder([looks("look", Effect::Read)]).build();
+    let without = builder([read_only_probe("look", Effect::Read)]).build();
     for _ in 0..2 {
-        assert!(is_whole(&without, asked("look", "s", "a")).await);
+        assert!(is_full(&without, asked("look", "s", "a")).await);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_long_ago_is_given_again() {
+async fn after_a_long_time_the_full_result_is_returned() {
     let gate = gate();
-    assert!(is_whole(&gate, asked("look", "s", "a")).await);
+    assert!(is_full(&gate, asked("look", "s", "a")).await);
     tokio::time::advance(Duration::from_secs(601)).await;
-    assert!(is_whole(&gate, asked("look", "s", "a")).await);
+    assert!(is_full(&gate, asked("look", "s", "a")).await);
     tokio::time::advance(Duration::from_secs(599)).await;
-    assert!(!is_whole(&gate, asked("look", "s", "a")).await);
+    assert!(!is_full(&gate, asked("look", "s", "a")).await);
 }
 
 #[tokio::test]
-async fn after_much_else_it_is_given_again() {
+async fn after_much_traffic_the_full_result_is_returned() {
     let gate = gate();
-    assert!(is_whole(&gate, asked("look", "s", "a")).await);
+    assert!(is_full(&gate, asked("look", "s", "a")).await);
     for number in 0..25 {
-        assert!(is_whole(&gate, asked("look", "s", &format!("other {number}"))).await);
+        assert!(is_full(&gate, asked("look", "s", &format!("other {number}"))).await);
     }
-    assert!(is_whole(&gate, asked("look", "s", "a")).await);
-    assert!(!is_whole(&gate, asked("look", "s", "other 24")).await);
+    assert!(is_full(&gate, asked("look", "s", "a")).await);
+    assert!(!is_full(&gate, asked("look", "s", "other 24")).await);
 }

@@ -1,5 +1,5 @@
-//! Laws of rights, through the whole gate: what was saved never goes before what is written, and a sub-agent never does
-//! what somebody above it may not.
+//! Properties of the whole gate: a saved rule never overrides a written one, and a sub-agent never
+//! does what an agent above it may not.
 
 use proptest::prelude::*;
 
@@ -11,16 +11,16 @@ fn block<T>(future: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(future)
 }
 
-/// One rule that somebody wrote, for everybody or for the agent `bot`.
+/// A written rule, for all callers or for the agent `bot`.
 #[derive(Clone, Debug)]
-struct Written {
+struct TestRule {
     kind: LayerKind,
     action: Action,
     text: &'static str,
     is_for_agent: bool,
 }
 
-impl Written {
+impl TestRule {
     fn policy(&self, mode: Mode) -> Policy {
         let source = Source { file: "written.toml".into(), line: Some(1) };
         let rule = Rule::parse(self.action, self.text, source).expect("a rule");
@@ -35,9 +35,9 @@ impl Written {
     }
 }
 
-fn written() -> impl Strategy<Value = Written> {
+fn written() -> impl Strategy<Value = TestRule> {
     let kinds = vec![LayerKind::Admin, LayerKind::User, LayerKind::Project, LayerKind::Session];
-    // All of them speak of the call that is made.
+    // All of them match the call that is made.
     let texts = vec!["write", "*", "w*", "write(src/**)", "write(**)", "*(src/a)", "write(/w/src)"];
     let actions = vec![Action::Ask, Action::Deny];
     let parts = (
@@ -46,7 +46,7 @@ fn written() -> impl Strategy<Value = Written> {
         prop::sample::select(texts),
         any::<bool>(),
     );
-    parts.prop_map(|(kind, action, text, is_for_agent)| Written {
+    parts.prop_map(|(kind, action, text, is_for_agent)| TestRule {
         kind,
         action,
         text,
@@ -64,16 +64,17 @@ fn remember() -> impl Strategy<Value = Remember> {
     })
 }
 
-/// Makes the call as the agent, in a gate with these rules; `yes` is what a person would answer.
-fn outcome(policy: Policy, rules: &Arc<MemoryRules>, yes: Option<&Remember>) -> Outcome {
+/// Makes the call as the agent, in a gate with these rules; `remember` is what the approver would
+/// save.
+fn outcome(policy: Policy, rules: &Arc<MemoryRules>, remember: Option<&Remember>) -> Outcome {
     let ran = Arc::default();
     let mut gate = builder([writer(&ran)]).policy(policy).saved_rules(rules.clone());
-    if let Some(remember) = yes {
+    if let Some(remember) = remember {
         let verdict = ApprovalDecision {
             remember: Some(remember.clone()),
             ..ApprovalDecision::approve("ada", "t")
         };
-        gate = gate.handler(Person::who(Some(verdict)));
+        gate = gate.handler(TestApprover::deciding(Some(verdict)));
     }
     let mut request = call("write", json!({"path": "src/a"}));
     request.context.agents = vec!["bot".to_owned()];
@@ -83,9 +84,9 @@ fn outcome(policy: Policy, rules: &Arc<MemoryRules>, yes: Option<&Remember>) -> 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whoever wrote it, wherever, and whether it was there before the yes or came after it.
+    /// Wherever the rule is written, and whether it was written before or after the approval.
     #[test]
-    fn a_saved_allow_never_goes_before_a_written_ask_or_deny(
+    fn a_saved_allow_never_overrides_a_written_ask_or_deny(
         written in written(),
         remember in remember(),
         is_written_first in any::<bool>(),
@@ -97,7 +98,7 @@ proptest! {
             prop_assert_eq!(first.is_ok(), written.action == Action::Ask);
         } else {
             prop_assert!(outcome(lax(), &rules, Some(&remember)).is_ok());
-            prop_assert!(outcome(lax(), &rules, None).is_ok(), "saved, and nobody is asked again");
+            prop_assert!(outcome(lax(), &rules, None).is_ok(), "saved, so no further approval is needed");
         }
         for mode in Mode::ALL {
             let again = outcome(written.policy(*mode), &rules, None);
@@ -111,7 +112,7 @@ proptest! {
 }
 
 #[test]
-fn a_sub_agent_may_do_what_everybody_above_it_may_and_no_more() {
+fn a_sub_agent_may_do_what_every_agent_above_it_may_and_no_more() {
     let mut layer = user_layer(Mode::Contained, &[]);
     let agent = |name: &str, action, text| AgentRules {
         agent: name.to_owned(),
@@ -139,8 +140,9 @@ fn a_sub_agent_may_do_what_everybody_above_it_may_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_tells_what_a_rule_would_have_spared() {
-    let (ran, person) = (Arc::default(), Person::who(Some(ApprovalDecision::approve("ada", "t"))));
+async fn a_request_shows_how_many_prompts_a_rule_would_have_avoided() {
+    let (ran, person) =
+        (Arc::default(), TestApprover::deciding(Some(ApprovalDecision::approve("ada", "t"))));
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
         .handler(person.clone())
@@ -149,14 +151,14 @@ async fn a_question_tells_what_a_rule_would_have_spared() {
         assert!(gate.call(call("write", json!({"path": path}))).await.is_ok());
     }
     let asked = person.asked.lock();
-    let told = |request: &ApprovalRequest| -> Vec<String> {
+    let shown = |request: &ApprovalRequest| -> Vec<String> {
         let offers = request.suggestions.iter();
         offers
             .map(|it| format!("{} {:?}", it.rules[0], it.past.map(|it| (it.spared, it.asked))))
             .collect()
     };
-    assert_eq!(told(&asked[0]), ["write(src/a) None", "write(src/**) None"]);
-    assert_eq!(told(&asked[3]), ["write(src/a) Some((1, 3))", "write(src/**) Some((2, 3))"]);
+    assert_eq!(shown(&asked[0]), ["write(src/a) None", "write(src/**) None"]);
+    assert_eq!(shown(&asked[3]), ["write(src/a) Some((1, 3))", "write(src/**) Some((2, 3))"]);
 }
 
 /// A ledger that does not answer.
@@ -173,8 +175,9 @@ impl Ledger for Stuck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_a_past_that_is_not_told() {
-    let (ran, person) = (Arc::default(), Person::who(Some(ApprovalDecision::approve("ada", "t"))));
+async fn a_stuck_ledger_does_not_delay_a_request() {
+    let (ran, person) =
+        (Arc::default(), TestApprover::deciding(Some(ApprovalDecision::approve("ada", "t"))));
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
         .handler(person.clone())

@@ -1,4 +1,5 @@
-//! Findings are certain: whatever is called silent is silent, and what is well written is left alone.
+//! Findings are certain: a rule that is reported as never applying never applies, and good rules
+//! are not reported.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -64,39 +65,41 @@ fn good_rules_are_left_alone() {
 }
 
 #[test]
-fn what_can_never_speak_is_found_with_what_silences_it() {
+fn a_rule_that_never_applies_is_found_with_the_overriding_rule() {
     check(
         &[(Allow, "bash(git push origin *)"), (Deny, "bash(git *)")],
         &[
-            "f:1: allow `bash(git push origin *)` never speaks: deny `bash(git *)` (f:2) goes before it",
+            "f:1: allow `bash(git push origin *)` never applies: deny `bash(git *)` (f:2) takes precedence",
         ],
     );
     check(
         &[(Allow, "read(private/a/**)"), (Ask, "read(private)")],
-        &["f:1: allow `read(private/a/**)` never speaks: ask `read(private)` (f:2) goes before it"],
+        &[
+            "f:1: allow `read(private/a/**)` never applies: ask `read(private)` (f:2) takes precedence",
+        ],
     );
     check(
         &[(Ask, "web_*"), (Deny, "w*")],
-        &["f:1: ask `web_*` never speaks: deny `w*` (f:2) goes before it"],
+        &["f:1: ask `web_*` never applies: deny `w*` (f:2) takes precedence"],
     );
     check(
         &[(Allow, "write(.git/hooks/**)")],
         &[
-            "f:1: allow `write(.git/hooks/**)` never speaks: ask `write(**/.git/**)` (built-in) goes before it",
+            "f:1: allow `write(.git/hooks/**)` never applies: ask `write(**/.git/**)` (built-in) takes precedence",
         ],
     );
-    // Other tools run commands, too, so that these still speak.
+    // Other tools run commands too, so these rules still apply.
     check(&[(Allow, "bash(ls)"), (Deny, "bash")], &[]);
     check(&[(Allow, "read(private)"), (Deny, "read(private/a)")], &[]);
     check(&[(Allow, "read(/etc/x)"), (Deny, "read(etc)")], &[]);
-    // These leave something over: `a/x/y/b`, and the bare `make`.
+    // These leave something uncovered: `a/x/y/b`, and the bare `make`.
     check(&[(Allow, "read(a/**/b)"), (Deny, "read(a/*/b)")], &[]);
     check(&[(Allow, "bash(make *)"), (Deny, "bash(make **)")], &[]);
-    check(&[(Allow, "hello"), (Allow, "hello")], &["f:2: allow `hello` says again what f:1 says"]);
+    check(&[(Allow, "hello"), (Allow, "hello")], &["f:2: allow `hello` repeats the rule at f:1"]);
 }
 
 #[test]
-fn an_agents_rule_is_silenced_by_everybodys_and_not_the_other_way_round() {
+fn an_agents_rule_is_overridden_by_a_general_rule_and_not_the_other_way_round() {
     let mut user = layer(LayerKind::User, &[(Deny, "bash(git *)"), (Allow, "hello")]);
     let rules = vec![rule(Allow, "bash(git log)", 8), rule(Deny, "hello", 9)];
     let agent = "bot".to_owned();
@@ -105,8 +108,8 @@ fn an_agents_rule_is_silenced_by_everybodys_and_not_the_other_way_round() {
     assert_eq!(
         findings(&Policy::new([user]), &[]),
         [
-            "f:8: allow `bash(git log)` never speaks: deny `bash(git *)` (f:1) goes before it",
-            "f: agent `bot` may do nothing: there is no profile `no`",
+            "f:8: allow `bash(git log)` never applies: deny `bash(git *)` (f:1) takes precedence",
+            "f: agent `bot` cannot use any tool: unknown profile `no`",
         ]
     );
 }
@@ -116,17 +119,17 @@ fn a_project_that_is_not_trusted_grants_nothing() {
     let project = layer(LayerKind::Project, &[(Allow, "bash"), (Deny, "hello")]);
     assert_eq!(
         findings(&Policy::new([project]), &[]),
-        ["f:1: allow `bash` is not in force: a project may only narrow until you trust it"]
+        ["f:1: allow `bash` has no effect: a project may only restrict until you trust it"]
     );
 }
 
 #[test]
 fn names_that_fit_no_tool_are_found() {
-    check(&[(Deny, "helo")], &["f:1: deny `helo` fits no tool"]);
+    check(&[(Deny, "helo")], &["f:1: deny `helo` matches no tool"]);
     let mut policy = Policy::default();
     let source = Source { file: "f".into(), line: Some(4) };
     policy.profiles.insert("mine", super::super::Profile::new(["read", "!wrte"], source));
-    assert_eq!(findings(&policy, &[]), ["f:4: `!wrte` in profile `mine` fits no tool"]);
+    assert_eq!(findings(&policy, &[]), ["f:4: `!wrte` in profile `mine` matches no tool"]);
 }
 
 #[test]
@@ -173,10 +176,10 @@ fn a_saved_rule_that_a_written_one_overrules_is_found() {
     assert_eq!(
         findings(&policy, &[saved("bash(git push origin)")]),
         [
-            "saved rule_1: allow `bash(git push origin)` never speaks: ask `bash(git push *)` (f:1) goes before it"
+            "saved rule_1: allow `bash(git push origin)` never applies: ask `bash(git push *)` (f:1) takes precedence"
         ]
     );
-    assert_eq!(findings(&policy, &[saved("bash(")]).len(), 1, "kept by another version, perhaps");
+    assert_eq!(findings(&policy, &[saved("bash(")]).len(), 1, "saved by another version, perhaps");
 }
 
 fn any_rule() -> impl Strategy<Value = String> {
@@ -207,9 +210,9 @@ fn any_access() -> impl Strategy<Value = Access> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// The law of findings: what is said never to speak does not speak, whatever is touched by whichever tool.
+    /// A rule that is reported as never applying does not apply, for any tool and any access.
     #[test]
-    fn a_rule_that_covers_another_speaks_wherever_that_one_does(
+    fn a_rule_that_covers_another_applies_wherever_that_one_does(
         outer in any_rule(),
         inner in any_rule(),
         accesses in prop::collection::vec(any_access(), 8),

@@ -1,4 +1,4 @@
-//! CreatedDirectories created for new files. They are removed again when the change fails.
+//! Directories created for new files. They are removed again when the change fails.
 
 use std::{ffi::OsString, os::fd::OwnedFd};
 

@@ -81,12 +81,12 @@ pub(super) fn begin_move(
     let Some(writer) = grant.journal_writer() else { return Ok(None) };
     let mut entries = JournalEntries::default();
     entries.add_made_directories([to].into_iter());
-    let look = |location: &TargetLocation<'_>| {
+    let current = |location: &TargetLocation<'_>| {
         Ok::<_, ToolError>(entry_at(&location.above, &location.name, &location.shown))
     };
     let after =
-        look(from)?.map_or(PathState::Other, |metadata| path_states::of_metadata(&metadata));
-    let replaced = if to.missing.is_empty() { look(to)? } else { None };
+        current(from)?.map_or(PathState::Other, |metadata| path_states::of_metadata(&metadata));
+    let replaced = if to.missing.is_empty() { current(to)? } else { None };
     let (before, content) = match replaced {
         Some(metadata) => entries.of_metadata(writer, &to.above, &to.name, metadata)?,
         None => (PathState::Missing, None),
@@ -133,7 +133,8 @@ pub(super) fn begin_directories(
     writer.begin(&entries.list).map(Some)
 }
 
-/// Returns the metadata of an entry, if there is one. Concurrent removal is detected when it is moved.
+/// Returns the metadata of an entry, if there is one. Concurrent removal is detected when it is
+/// moved.
 fn entry_at(directory: &OwnedFd, name: &OsStr, shown: &Path) -> Option<FileMetadata> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = fs::openat(directory, name, flags, Mode::empty()).ok()?;

@@ -83,8 +83,8 @@ fn move_name(
     // For two names of the same file the system keeps both and reports success.
     if replace && is_same_file(from, to) {
         let is_same_name = identity(&from.above)? == identity(directory)? && from.name == to.name;
-        let gone = || fs::unlinkat(&from.above, &from.name, AtFlags::empty());
-        return if is_same_name { Ok(()) } else { gone() };
+        let unlink = || fs::unlinkat(&from.above, &from.name, AtFlags::empty());
+        return if is_same_name { Ok(()) } else { unlink() };
     }
     let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
     match fs::renameat_with(&from.above, &from.name, directory, &to.name, flags) {

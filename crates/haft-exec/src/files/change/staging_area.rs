@@ -12,7 +12,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    files::{ClosedPath, FileGrant},
+    files::{FileGrant, UnwritablePath},
 };
 use rustix::{
     fs::{self, Access, AtFlags, FileType, FlockOperation, Mode, OFlags},
@@ -76,7 +76,8 @@ fn make(directory: &OwnedFd, name: &str, mode: u32) -> Result<(), Errno> {
     }
 }
 
-/// Checks write access before anything is changed: a later error would name the file to write instead.
+/// Checks write access before anything is changed: a later error would name the file to write
+/// instead.
 fn check_writable(directory: &OwnedFd, path: &Path) -> Result<(), Errno> {
     let wanted = Access::WRITE_OK | Access::EXEC_OK;
     match fs::accessat(directory, path, wanted, AtFlags::EACCESS) {
@@ -100,7 +101,7 @@ fn permission_error(root: &Root) -> Option<ToolError> {
         Some(below) => root.path.join(below),
     };
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let closed = ClosedPath {
+    let closed = UnwritablePath {
         path: &shown.display().to_string(),
         owner: stat.st_uid,
         own: rustix::process::geteuid().as_raw(),

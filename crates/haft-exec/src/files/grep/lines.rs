@@ -34,6 +34,28 @@ impl LineCollector<'_> {
     }
 }
 
+impl LineCollector<'_> {
+    /// Adds a line of which only a part is known; `matched` is where in it a match ends.
+    pub(crate) fn push_excerpt(
+        &mut self,
+        number: u64,
+        text: &[u8],
+        matched: Option<usize>,
+        is_whole: bool,
+    ) {
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        // The beginning of a match is found where it is in the part; where not, its end is shown.
+        let find = |end: usize| match self.matcher.find(text) {
+            Ok(Some(found)) if found.start() <= end => found.start(),
+            _ => end.saturating_sub(1),
+        };
+        let (text, is_cut) = excerpt(text, self.line_chars, || matched.map_or(0, find));
+        let is_match = matched.is_some();
+        self.lines.push(MatchLine { number, text, is_match, is_truncated: is_cut || !is_whole });
+        self.matches += usize::from(is_match);
+    }
+}
+
 impl Sink for &mut LineCollector<'_> {
     type Error = io::Error;
 
@@ -77,6 +99,24 @@ pub(crate) fn keep_matches(lines: &mut Vec<MatchLine>, max: usize, context: usiz
         kept == max && line.number > last.saturating_add(context as u64)
     });
     lines.truncate(if max == 0 { 0 } else { end.unwrap_or(lines.len()) });
+}
+
+/// Drops the first matching lines, and the context that only they have.
+pub(crate) fn skip_matches(lines: &mut Vec<MatchLine>, skip: usize, context: usize) {
+    let mut passed = 0;
+    let is_next = |line: &MatchLine| {
+        passed += usize::from(line.is_match);
+        line.is_match && passed > skip
+    };
+    let Some(next) = lines.iter().position(is_next) else { return lines.clear() };
+    let number = lines.get(next).map_or(0, |line| line.number);
+    let is_its_own =
+        |line: &MatchLine| !line.is_match && line.number.saturating_add(context as u64) >= number;
+    let before = lines.get(..next).unwrap_or_default();
+    let first = next - before.iter().rev().take_while(|line| is_its_own(line)).count();
+    if skip > 0 {
+        lines.drain(..first);
+    }
 }
 
 /// Shortens a line to at most `max` characters that include the match. Returns true when something
@@ -142,6 +182,22 @@ mod tests {
             let mut lines = all.to_vec();
             keep_matches(&mut lines, max, 1);
             assert_eq!(lines.len(), expected, "{max}");
+        }
+    }
+
+    #[test]
+    fn skipped_matches_go_with_the_context_that_is_theirs_alone() {
+        let line = |number, is_match| MatchLine {
+            number,
+            text: String::new(),
+            is_match,
+            is_truncated: false,
+        };
+        let all = [1, 2, 3, 4, 9, 10, 11].map(|number| line(number, [2, 4, 10].contains(&number)));
+        for (skip, first) in [(0, Some(1)), (1, Some(3)), (2, Some(9)), (3, None)] {
+            let mut lines = all.to_vec();
+            skip_matches(&mut lines, skip, 1);
+            assert_eq!(lines.first().map(|line| line.number), first, "{skip}");
         }
     }
 

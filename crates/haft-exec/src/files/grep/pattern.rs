@@ -93,6 +93,7 @@ mod tests {
             is_multiline: false,
             context: 0,
             include: None,
+            skip: 0,
             limit: 1,
             ignored: false,
             line_chars: 100,

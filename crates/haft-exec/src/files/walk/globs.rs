@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_glob_is_refused_with_the_reason() {
+    fn invalid_globs_are_refused_with_the_reason() {
         for pattern in ["[", "{a", "a}", "", "/", "./", "x/[z-a]", "\\"] {
             let error = Globs::one(pattern).err().expect(pattern);
             assert_eq!(error.kind(), ErrorKind::Input, "{pattern}");

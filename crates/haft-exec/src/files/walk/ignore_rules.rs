@@ -160,7 +160,7 @@ mod tests {
             let (git, own) = (git.and_then(parse), own.and_then(parse));
             above = Some(Arc::new(IgnoreRules { above, depth, git, own }));
         }
-        Arc::into_inner(above.expect("a layer")).expect("nobody else holds it")
+        Arc::into_inner(above.expect("a layer")).expect("no other owner")
     }
 
     #[track_caller]

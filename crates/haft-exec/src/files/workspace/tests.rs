@@ -226,7 +226,7 @@ fn a_directory_swapped_for_a_link_leads_nowhere_else_by_steps_too() {
 }
 
 #[test]
-fn where_all_files_have_names_the_area_lends_them() {
+fn without_unnamed_files_the_staging_area_is_used() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
     let disk = place.open(true);
@@ -250,7 +250,7 @@ fn where_all_files_have_names_the_area_lends_them() {
 }
 
 #[test]
-fn a_lock_that_nobody_lets_go_is_not_waited_for_for_ever() {
+fn a_lock_that_is_never_released_is_not_waited_for_forever() {
     let place = Place::new();
     fs::write(place.root.join("file"), "old").expect("new");
     fs::create_dir_all(place.root.join(".haft/tmp")).expect("new");

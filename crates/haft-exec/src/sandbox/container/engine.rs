@@ -1,4 +1,4 @@
-//! The program that makes containers: podman or docker, by their command line. Every command has a deadline.
+//! The command line of the container engine: podman or docker. Every command has a timeout.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -20,40 +20,42 @@ use rustix::{
 use super::ContainerSettings;
 use crate::processes::{Variables, environment, helper_thread::on_helper_thread};
 
-/// Which of the two it is.
+/// The kind of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ContainerEngineKind {
     Podman,
     Docker,
 }
 
-/// A program that was asked what it is.
+/// An engine that was identified.
 #[derive(Debug)]
-pub(super) struct Engine {
+pub(super) struct ContainerEngine {
     pub(super) program: PathBuf,
-    pub(super) kind: Kind,
-    /// Root inside is the person outside, and others are nobody.
+    pub(super) kind: ContainerEngineKind,
+    /// True when root in a container is the user outside, and other users are unmapped.
     pub(super) is_rootless: bool,
-    /// It takes a seccomp profile. Podman's service takes none from Docker's command line.
+    /// True when it accepts a seccomp profile. Podman's service accepts none from Docker's command
+    /// line.
     pub(super) takes_profile: bool,
     variables: Variables,
-    /// How long each command may take.
-    pub(super) patience: Duration,
+    /// Timeout of each command.
+    pub(super) timeout: Duration,
 }
 
-/// How a command of the engine ended.
+/// The result of an engine command.
 #[derive(Debug)]
-pub(super) struct Answer {
-    /// None when its time was over, or when a signal ended it.
+pub(super) struct EngineOutput {
+    /// None when it timed out, or when a signal ended it.
     pub(super) code: Option<i32>,
     pub(super) out: String,
     pub(super) err: String,
 }
 
-/// Not the path of anybody's environment: what builds a wall must not come from who stands behind it.
+/// Not from PATH: a sandboxed program must not choose the program that builds the sandbox.
 const FOLDERS: &[&str] = &["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"];
-/// What an engine needs besides what every program gets: where its own service, settings and storage are.
-const OF_ENGINES: &[&str] = &[
+/// The variables that an engine needs in addition to those of every program: the location of its
+/// service, settings and storage.
+const ENGINE_VARIABLES: &[&str] = &[
     "DOCKER_HOST",
     "DOCKER_CONFIG",
     "DOCKER_CONTEXT",
@@ -67,22 +69,22 @@ const OF_ENGINES: &[&str] = &[
     "XDG_DATA_HOME",
     "DBUS_SESSION_BUS_ADDRESS",
 ];
-/// A variable that the engine hands on by its name it reads itself, too.
+/// The engine also reads the variables that it passes on by name.
 pub(super) fn check_not_its_own(variable: &str) -> Result<(), ToolError> {
-    let is_own = OF_ENGINES.contains(&variable)
+    let is_own = ENGINE_VARIABLES.contains(&variable)
         || ["DOCKER_", "PODMAN_", "CONTAINER", "REGISTRY_", "XDG_", "_CONTAINERS"]
             .iter()
             .any(|beginning| variable.starts_with(beginning));
     if !is_own {
         return Ok(());
     }
-    let message = format!("the variable `{variable}` means something to what runs containers");
+    let message = format!("the variable `{variable}` has a meaning for the container engine");
     Err(ToolError::denied(message).hint("give the secret to the command under another name"))
 }
 
-/// Of our variables those that the engine gets. None of them reaches a container.
+/// Returns our variables that the engine gets. None of them reaches a container.
 pub(super) fn variables(ours: &Variables) -> Variables {
-    let is_for_engines = |name: &OsStr| OF_ENGINES.iter().any(|known| name == *known);
+    let is_for_engines = |name: &OsStr| ENGINE_VARIABLES.iter().any(|known| name == *known);
     let handed_on = ours
         .iter()
         .filter(|(name, _)| environment::is_inherited(name) || is_for_engines(name))
@@ -96,16 +98,17 @@ pub(super) fn variables(ours: &Variables) -> Variables {
         .collect()
 }
 
-/// What an engine starts to make networks and mounts is where a person's path may not lead.
+/// Adds system folders, so that the PATH of the user does not choose the programs that the engine
+/// starts for networks and mounts.
 fn with_system(path: &OsStr) -> OsString {
     let mut path = path.to_owned();
     path.push(":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     path
 }
 
-impl Engine {
+impl ContainerEngine {
     /// # Errors
-    /// Of kind `unavailable` when there is none, or when it is something else.
+    /// Of kind `unavailable` when there is none, or when it is another program.
     pub(super) fn find(
         settings: &ContainerSettings,
         variables: Variables,
@@ -117,25 +120,26 @@ impl Engine {
             None => installed("podman").or_else(|| installed("docker")),
         };
         let program = program.filter(|path| path.is_file()).ok_or_else(|| missing(wanted))?;
-        let patience = settings.patience;
+        let timeout = settings.timeout;
         let mut engine = Self {
             program,
-            kind: Kind::Docker,
+            kind: ContainerEngineKind::Docker,
             is_rootless: false,
             takes_profile: true,
             variables,
-            patience,
+            timeout,
         };
         let version = engine.run(&["--version"]);
         engine.kind = match version.out.to_lowercase() {
-            out if out.contains("podman") => Kind::Podman,
-            out if out.contains("docker") => Kind::Docker,
-            _ => return Err(engine.stranger(&version)),
+            out if out.contains("podman") => ContainerEngineKind::Podman,
+            out if out.contains("docker") => ContainerEngineKind::Docker,
+            _ => return Err(engine.unknown_engine(&version)),
         };
-        engine.takes_profile = engine.kind == Kind::Podman || !engine.is_served_by_podman();
+        engine.takes_profile =
+            engine.kind == ContainerEngineKind::Podman || !engine.is_served_by_podman();
         engine.is_rootless = match engine.kind {
-            Kind::Podman => !rustix::process::geteuid().is_root(),
-            Kind::Docker => {
+            ContainerEngineKind::Podman => !rustix::process::geteuid().is_root(),
+            ContainerEngineKind::Docker => {
                 let format = "{{json .SecurityOptions}}";
                 engine.run(&["info", "--format", format]).out.contains("name=rootless")
             }
@@ -144,15 +148,15 @@ impl Engine {
     }
 
     /// # Errors
-    /// Of kind `unavailable` when the program is not there any more.
+    /// Of kind `unavailable` when the program is gone.
     pub(super) fn check(&self) -> Result<(), ToolError> {
         if self.program.is_file() { Ok(()) } else { Err(missing(self.program.to_str())) }
     }
 
-    fn stranger(&self, answer: &Answer) -> ToolError {
+    fn unknown_engine(&self, answer: &EngineOutput) -> ToolError {
         let program = self.program.display();
-        let said = answer.last_words();
-        ToolError::unavailable(format!("`{program}` is neither podman nor docker ({said})"))
+        let message = answer.last_error_line();
+        ToolError::unavailable(format!("`{program}` is neither podman nor docker ({message})"))
             .hint("name one of them as `engine` in [container], or the path of one")
     }
 
@@ -165,50 +169,51 @@ impl Engine {
     fn command(&self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = Command::new(&self.program);
         command.args(words).env_clear().envs(self.variables.iter().cloned());
-        // A terminal's signals are for haft, and a directory may go while the engine stands in it.
+        // Signals of a terminal are for haft, and the current directory may be removed while the
+        // engine runs.
         command.process_group(0).current_dir("/");
         command
     }
 
-    /// Runs a command to its end, or as long as there is patience.
-    pub(super) fn run(&self, words: &[impl AsRef<OsStr>]) -> Answer {
-        self.try_run(words).unwrap_or_else(|error| Answer {
+    /// Runs a command to its end, or until the timeout.
+    pub(super) fn run(&self, words: &[impl AsRef<OsStr>]) -> EngineOutput {
+        self.try_run(words).unwrap_or_else(|error| EngineOutput {
             code: None,
             out: String::new(),
             err: error.to_string(),
         })
     }
 
-    fn try_run(&self, words: &[impl AsRef<OsStr>]) -> io::Result<Answer> {
-        let (mut out, mut err) = (scrap()?, scrap()?);
+    fn try_run(&self, words: &[impl AsRef<OsStr>]) -> io::Result<EngineOutput> {
+        let (mut out, mut err) = (memory_file()?, memory_file()?);
         let mut command = self.command(words);
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
         let mut child = on_helper_thread(move || command.spawn())??;
-        let is_over = ended_within(&child, self.patience);
+        let is_over = ended_within(&child, self.timeout);
         if !is_over {
             end_group(&mut child);
         }
         let code = child.wait()?.code().filter(|_| is_over);
-        Ok(Answer { code, out: text(&mut out)?, err: text(&mut err)? })
+        Ok(EngineOutput { code, out: text(&mut out)?, err: text(&mut err)? })
     }
 
-    /// Starts a command that is talked to. What it complains about goes into the file.
+    /// Starts a command with a pipe to its input and output. Its error output goes into the file.
     ///
     /// # Errors
     /// When it cannot be started.
     pub(super) fn start(&self, words: &[OsString]) -> io::Result<(Child, File)> {
-        let err = scrap()?;
+        let err = memory_file()?;
         let mut command = self.command(words);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(err.try_clone()?);
         let child = on_helper_thread(move || command.spawn())??;
         Ok((child, err))
     }
 
-    /// Removes a container, whatever runs in it.
+    /// Removes a container with everything that runs in it.
     pub(super) fn remove(&self, name: &str) {
         let words: &[&str] = match self.kind {
-            Kind::Podman => &["rm", "--force", "--time", "0", "--ignore", name],
-            Kind::Docker => &["rm", "--force", name],
+            ContainerEngineKind::Podman => &["rm", "--force", "--time", "0", "--ignore", name],
+            ContainerEngineKind::Docker => &["rm", "--force", name],
         };
         self.run(words);
     }
@@ -218,18 +223,18 @@ impl Engine {
         self.run(&["version", "--format", format]).out.contains("Podman")
     }
 
-    /// Whether there is a service behind it that answers.
+    /// Checks that the engine's service responds.
     pub(super) fn answers(&self) -> Result<(), ToolError> {
         let answer = self.run(&["version"]);
         if answer.code == Some(0) {
             return Ok(());
         }
         let program = self.program.display();
-        let said = answer.last_words();
+        let message = answer.last_error_line();
         Err(ToolError::unavailable(format!(
-            "the container engine `{program}` does not answer ({said})"
+            "the container engine `{program}` does not respond ({message})"
         ))
-        .hint(format!("start its service, or see what `{program} version` says")))
+        .hint(format!("start its service, or check `{program} version`")))
     }
 
     pub(super) fn has_image(&self, image: &str) -> bool {
@@ -239,20 +244,20 @@ impl Engine {
     pub(super) fn has_shell(&self, image: &str) -> bool {
         let words = ["run", "--rm", "--pull", "never", "--network", "none", "--entrypoint", "sh"];
         let words: Vec<&str> = words.into_iter().chain([image, "-c", "exit 0"]).collect();
-        // When it is not there an engine ends with 127, and behind podman's service with 125.
+        // Without a shell an engine exits with 127, and behind podman's service with 125.
         self.run(&words).code == Some(0)
     }
 }
 
-impl Answer {
-    /// What it complained about last, for a person.
-    pub(super) fn last_words(&self) -> String {
+impl EngineOutput {
+    /// The last line of the error output, for a person.
+    pub(super) fn last_error_line(&self) -> String {
         last_line(&self.err)
     }
 }
 
 pub(super) fn last_line(text: &str) -> String {
-    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output");
     last.trim().chars().take(300).collect()
 }
 
@@ -262,24 +267,24 @@ fn installed(name: &str) -> Option<PathBuf> {
 
 fn missing(wanted: Option<&str>) -> ToolError {
     let message = match wanted {
-        Some(wanted) => format!("the container engine `{wanted}` is not there"),
-        None => "there is neither podman nor docker on this machine".to_owned(),
+        Some(wanted) => format!("the container engine `{wanted}` does not exist"),
+        None => "podman and docker are not installed on this machine".to_owned(),
     };
     ToolError::unavailable(message)
         .hint("install the package `podman`, or name the program as `engine` in [container]")
 }
 
-/// A file without a name, in memory: unlike a pipe it never fills up.
-fn scrap() -> io::Result<File> {
+/// An unnamed file in memory: unlike a pipe it never fills up.
+fn memory_file() -> io::Result<File> {
     Ok(File::from(rustix::fs::memfd_create("haft-engine", MemfdFlags::CLOEXEC)?))
 }
 
 pub(super) fn text(file: &mut File) -> io::Result<String> {
-    /// Nobody reads more of an engine's words.
-    const MOST: u64 = 1 << 20;
+    /// Maximum size of an engine's output that is read.
+    const MAX_BYTES: u64 = 1 << 20;
     let mut bytes = Vec::new();
     file.rewind()?;
-    Read::by_ref(file).take(MOST).read_to_end(&mut bytes)?;
+    Read::by_ref(file).take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -288,7 +293,7 @@ pub(super) fn ended_within(child: &Child, limit: Duration) -> bool {
     handle.is_none_or(|handle| is_ready(&handle, limit))
 }
 
-/// Whether something can be read from it, or it is over, within a time.
+/// Waits until it is readable or closed, up to a time limit.
 pub(super) fn is_ready(handle: &OwnedFd, limit: Duration) -> bool {
     let begun = std::time::Instant::now();
     loop {
@@ -302,7 +307,7 @@ pub(super) fn is_ready(handle: &OwnedFd, limit: Duration) -> bool {
     }
 }
 
-/// The wrapper of an engine too, if it has one.
+/// Ends the process group, which includes a wrapper of the engine.
 pub(super) fn end_group(child: &mut Child) {
     if let Some(pid) = pid(child) {
         let _ = rustix::process::kill_process_group(pid, Signal::KILL);

@@ -1,4 +1,4 @@
-//! One launch inside a container, for those who end, count and watch it.
+//! A launch in a container, as the code sees it that ends, counts and watches launches.
 
 use std::sync::{
     Arc,
@@ -7,19 +7,19 @@ use std::sync::{
 
 use haft_core::ToolError;
 
-use super::warm::Warm;
+use super::warm::WarmContainer;
 use crate::processes::backend::IsolatedLaunch;
 
-pub(super) struct Inside {
-    warm: Arc<Warm>,
-    /// What its processes bear.
+pub(super) struct ContainerLaunch {
+    warm: Arc<WarmContainer>,
+    /// The mark of its processes.
     mark: String,
-    /// Nothing of it is left.
+    /// True when none of its processes is left.
     is_over: AtomicBool,
 }
 
-impl Inside {
-    pub(super) fn new(warm: Arc<Warm>, mark: &str) -> Arc<Self> {
+impl ContainerLaunch {
+    pub(super) fn new(warm: Arc<WarmContainer>, mark: &str) -> Arc<Self> {
         warm.begin();
         Arc::new(Self { warm, mark: mark.to_owned(), is_over: AtomicBool::new(false) })
     }
@@ -31,7 +31,7 @@ impl Inside {
     }
 }
 
-impl IsolatedLaunch for Inside {
+impl IsolatedLaunch for ContainerLaunch {
     fn ask_to_end(&self) {
         self.warm.ask(&format!("ask {}", self.mark));
     }
@@ -42,7 +42,7 @@ impl IsolatedLaunch for Inside {
         }
         let left = self.warm.ask(&format!("end {}", self.mark));
         if left.as_deref() != Some("0") {
-            // Nobody answers, or one does not die: all go.
+            // The supervisor does not respond, or a process does not die: end the whole container.
             self.warm.end();
         }
         self.finish();
@@ -66,14 +66,14 @@ impl IsolatedLaunch for Inside {
 
     fn lost(&self) -> ToolError {
         ToolError::unavailable(format!(
-            "the container `{}` went away while the command ran in it",
+            "the container `{}` disappeared while the command ran in it",
             self.warm.name
         ))
-        .hint("somebody removed it, its engine ended, or it ran out of memory; the next command gets a new one")
+        .hint("it was removed, its engine ended, or it ran out of memory; the next command gets a new one")
     }
 }
 
-impl Drop for Inside {
+impl Drop for ContainerLaunch {
     fn drop(&mut self) {
         self.finish();
     }

@@ -1,5 +1,5 @@
-//! Whose containers there are. A container's name says which haft made it, so that the next one can remove what a haft has
-//! left that is gone.
+//! The owner of a container. A container's name identifies the haft process that created it, so
+//! that the next haft can remove the containers of processes that are gone.
 
 use std::{
     fs,
@@ -7,12 +7,11 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use super::engine::Engine;
+use super::engine::ContainerEngine;
 
-const BEGINNING: &str = "haft";
+const NAME_PREFIX: &str = "haft";
 
-/// A process, told from all others that have its number: those of another start of the machine, of another namespace, and
-/// those that had it before or will have it.
+/// Identifies a process uniquely: by boot, PID namespace, process id and start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     boot: String,
@@ -21,7 +20,7 @@ pub(super) struct Owner {
     begun: u64,
 }
 
-/// This process.
+/// Returns this process.
 pub(super) fn this() -> String {
     let pid = std::process::id();
     let Owner { boot, namespace, begun, .. } =
@@ -29,14 +28,14 @@ pub(super) fn this() -> String {
     format!("{boot}-{namespace}-{pid}-{begun}")
 }
 
-/// A name that no other container has.
+/// Returns an unused container name.
 pub(super) fn new_name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    format!("{BEGINNING}-{}-{}", this(), COUNT.fetch_add(1, Ordering::Relaxed))
+    format!("{NAME_PREFIX}-{}-{}", this(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Removes the containers of those that are gone.
-pub(super) fn sweep(engine: &Engine) {
+/// Removes the containers whose owners are gone.
+pub(super) fn sweep(engine: &ContainerEngine) {
     let words = ["ps", "--all", "--filter", "label=haft=1", "--format", "{{.Names}}"];
     let listed = engine.run(&words).out;
     let left = listed.lines().map(str::trim).filter(|name| is_left(name));
@@ -49,7 +48,7 @@ fn is_left(name: &str) -> bool {
     if owner.boot != own.boot {
         return true;
     }
-    // The processes of another namespace are not ours to judge.
+    // Processes of another PID namespace cannot be checked here.
     owner.namespace == own.namespace && Owner::of(owner.pid).as_ref() != Some(&owner)
 }
 
@@ -60,13 +59,13 @@ impl Owner {
         let namespace = fs::metadata("/proc/self/ns/pid").ok()?.ino();
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, fields) = stat.rsplit_once(") ")?;
-        // The 22nd of all, and two are in front.
+        // The 22nd field of the line, two of which come before the name's end.
         let begun = fields.split_ascii_whitespace().nth(19)?.parse().ok()?;
         Some(Self { boot, namespace, pid, begun })
     }
 
     fn named(name: &str) -> Option<Self> {
-        let mut parts = name.strip_prefix(BEGINNING)?.strip_prefix('-')?.split('-');
+        let mut parts = name.strip_prefix(NAME_PREFIX)?.strip_prefix('-')?.split('-');
         let mut part = || parts.next();
         let boot = part()?.to_owned();
         let (namespace, pid, begun) =
@@ -81,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_who_made_it_and_only_those_that_are_gone_are_left() {
+    fn a_name_identifies_its_owner_and_only_dead_owners_are_swept() {
         let own = Owner::of(std::process::id()).expect("we live");
         let name = new_name();
         assert_eq!(Owner::named(&name).as_ref(), Some(&own));

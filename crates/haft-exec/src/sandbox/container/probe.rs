@@ -1,4 +1,4 @@
-//! Whether containers work here, found out by using one as commands do.
+//! Checks whether containers work here, by using one as commands do.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,7 +11,7 @@ use haft_core::{
     files::FileGrant,
 };
 
-use super::{Container, ContainerSettings, engine::Kind};
+use super::{Container, ContainerSettings, engine::ContainerEngineKind};
 use crate::{
     ProbeResult, Workspace,
     processes::{
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Each number that it can end with is something that was not as it must be.
+/// Each exit code stands for something that should not be possible, or should be.
 const SCRIPT: &str = r#"
 echo x > .haft/x && exit 20
 echo x > /haft-trial && exit 21
@@ -38,26 +38,26 @@ fn meaning(code: Option<i32>) -> &'static str {
         Some(21) => "the image can be changed",
         Some(22) => "a setting of the kernel can be written",
         Some(23) => "there is a network",
-        Some(_) => "a shell does not run as it should",
-        None => "the trial did not end in time",
+        Some(_) => "a shell does not work",
+        None => "the trial timed out",
     }
 }
 
-/// What containers are worth on this machine with these settings, found out by making one in `folder`.
+/// Tries containers with these settings on this machine, by creating one in `folder`.
 pub fn container_verdict(
     settings: &ContainerSettings,
     variables: &Variables,
     folder: &Path,
 ) -> ProbeResult {
-    let fence = Container::new(Arc::new(settings.clone()), variables, folder);
-    let (tried, mechanism) = match fence.engine() {
+    let backend = Container::new(Arc::new(settings.clone()), variables, folder);
+    let (tried, mechanism) = match backend.engine() {
         Err(error) => (Err(error), "container"),
         Ok(engine) => {
             let name = match engine.kind {
-                Kind::Podman => "podman",
-                Kind::Docker => "docker",
+                ContainerEngineKind::Podman => "podman",
+                ContainerEngineKind::Docker => "docker",
             };
-            (hold(&fence, settings, folder).map(|()| engine.program.clone()), name)
+            (hold(&backend, settings, folder).map(|()| engine.program.clone()), name)
         }
     };
     match tried {
@@ -74,9 +74,9 @@ pub fn container_verdict(
     }
 }
 
-fn hold(fence: &Container, settings: &ContainerSettings, folder: &Path) -> Result<(), ToolError> {
-    let ground = Ground::make(folder)?;
-    let context = ground.context()?;
+fn hold(backend: &Container, settings: &ContainerSettings, folder: &Path) -> Result<(), ToolError> {
+    let workspace_dir = ContainerProbeWorkspace::make(folder)?;
+    let context = workspace_dir.context()?;
     let launch = Launch {
         session: "probe".to_owned(),
         program: Program::Shell(SCRIPT.to_owned()),
@@ -88,23 +88,23 @@ fn hold(fence: &Container, settings: &ContainerSettings, folder: &Path) -> Resul
         streams: Streams::Joined,
         grant: FileGrant::none(),
     };
-    let recipe = fence.recipe(&launch, &context)?;
+    let recipe = backend.recipe(&launch, &context)?;
     let words = recipe.command.get(1..).unwrap_or_default();
-    let answer = fence.engine()?.run(words);
-    fence.forget("probe");
+    let answer = backend.engine()?.run(words);
+    backend.forget("probe");
     let may_change = !settings.read_only && answer.code == Some(21);
     if answer.code == Some(0) || may_change {
         return Ok(());
     }
-    let said: String = answer.last_words();
-    Err(ToolError::unavailable(format!("{} ({said})", meaning(answer.code)))
-        .hint("see whether the settings in [container] fit the image"))
+    let message: String = answer.last_error_line();
+    Err(ToolError::unavailable(format!("{} ({message})", meaning(answer.code)))
+        .hint("check that the settings in [container] fit the image"))
 }
 
-/// A workspace to try things on; it goes with this.
-struct Ground(PathBuf);
+/// A workspace for the probe, removed on drop.
+struct ContainerProbeWorkspace(PathBuf);
 
-impl Ground {
+impl ContainerProbeWorkspace {
     fn make(folder: &Path) -> Result<Self, ToolError> {
         let path = folder.join(format!("haft-container-{}", std::process::id()));
         std::fs::create_dir(&path).map_err(not_tried)?;
@@ -127,7 +127,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for ContainerProbeWorkspace {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

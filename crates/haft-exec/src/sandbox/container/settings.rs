@@ -1,33 +1,34 @@
-//! What a person can say about containers.
+//! The container settings of the user.
 
 use std::time::Duration;
 
-/// Which engine makes containers, from what, and how much they may take.
+/// The engine, the image, and the limits of containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerSettings {
-    /// `podman`, `docker`, or the whole path of a program that is like one of them. None: podman, or else docker.
+    /// `podman`, `docker`, or the absolute path of a compatible program. None: podman, or else
+    /// docker.
     pub engine: Option<String>,
-    /// The image. It has to be there and to have a shell.
+    /// The image. It must exist locally and contain a shell.
     pub image: String,
-    /// `uid` or `uid:gid`. None: whoever owns the workspace.
+    /// `uid` or `uid:gid`. None: the owner of the workspace.
     pub user: Option<String>,
-    /// As the engine reads it, such as `2g`. Swap is not given besides.
+    /// Memory limit in the engine's notation, such as `2g`. No additional swap is allowed.
     pub memory: String,
-    /// As the engine reads it, such as `1.5`. None: as many as there are.
+    /// CPU limit in the engine's notation, such as `1.5`. None: no limit.
     pub cpus: Option<String>,
-    /// How many processes there may be in a container at once.
+    /// Maximum number of processes in a container.
     pub pids: usize,
-    /// The network of launches that may use one, by the engine's name for it. None: the engine's usual one. Launches that
-    /// may not use one have none, whatever this says.
+    /// The engine's name of the network for launches that may use one. None: the engine's default.
+    /// Launches that may not use the network have none, whatever this says.
     pub network: Option<String>,
-    /// The image cannot be changed from inside.
+    /// Makes the image read-only.
     pub read_only: bool,
-    /// Directories in memory, which are empty at first.
+    /// Directories in memory, initially empty.
     pub tmpfs: Vec<String>,
-    /// No container lives longer, whatever runs in it.
-    pub longest: Duration,
-    /// How long the engine may take for anything it is asked for.
-    pub patience: Duration,
+    /// Maximum age of a container, whatever runs in it.
+    pub max_age: Duration,
+    /// Timeout of each engine command.
+    pub timeout: Duration,
 }
 
 impl Default for ContainerSettings {
@@ -42,8 +43,8 @@ impl Default for ContainerSettings {
             network: None,
             read_only: true,
             tmpfs: vec!["/tmp".to_owned()],
-            longest: Duration::from_secs(24 * 60 * 60),
-            patience: Duration::from_secs(60),
+            max_age: Duration::from_secs(24 * 60 * 60),
+            timeout: Duration::from_secs(60),
         }
     }
 }

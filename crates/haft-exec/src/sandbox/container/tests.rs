@@ -1,5 +1,6 @@
-//! The resident, in every shell that an image may have, on this machine: it needs nothing of a container. And one launch in a
-//! container, ended only from inside: what this machine's table of processes shows would hide that nobody asks the resident.
+//! Tests the supervisor on this machine, in every shell that an image may have: it needs nothing of
+//! a container. And one launch in a container, ended only from inside: this machine's process table
+//! would hide that the supervisor is not asked.
 
 use std::{
     io::{BufRead, BufReader, Lines, Write},
@@ -21,15 +22,15 @@ use crate::{
     },
 };
 
-const SCRIPT: &str = include_str!("resident.sh");
+const SCRIPT: &str = include_str!("supervisor.sh");
 
-struct Resident {
+struct Supervisor {
     child: Child,
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
 }
 
-impl Resident {
+impl Supervisor {
     fn new(shell: &[&str]) -> Self {
         let mut command = Command::new(shell[0]);
         command.args(&shell[1..]).args(["-c", SCRIPT, "sh", "1000"]);
@@ -38,44 +39,44 @@ impl Resident {
         let mut child = command.spawn().expect("a shell");
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let mut resident = Self { child, input, output };
-        assert_eq!(resident.hear(), "0 ready", "{shell:?}");
-        resident
+        let mut supervisor = Self { child, input, output };
+        assert_eq!(supervisor.receive(), "0 ready", "{shell:?}");
+        supervisor
     }
 
-    fn hear(&mut self) -> String {
+    fn receive(&mut self) -> String {
         self.output.next().expect("it speaks").expect("text")
     }
 
     fn ask(&mut self, question: &str) -> String {
         writeln!(self.input.as_mut().expect("open"), "1 {question}").expect("it listens");
-        self.hear().strip_prefix("1 ").expect("the answer to this question").to_owned()
+        self.receive().strip_prefix("1 ").expect("the answer to this question").to_owned()
     }
 }
 
-impl Drop for Resident {
+impl Drop for Supervisor {
     fn drop(&mut self) {
         self.input = None;
-        // Its watch over the age goes with a container; here it has to be ended.
+        // Its timer for the maximum age ends with a container; here it must be killed.
         let group = rustix::process::Pid::from_child(&self.child);
         let _ = self.child.wait();
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
 }
 
-/// As it has in a container: who is in its session is its own.
+/// A separate session, as in a container: processes of the supervisor's session are its own.
 fn own_session(command: &mut Command) {
     let apart = || rustix::process::setsid().map(drop).map_err(Into::into);
-    #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
+    #[expect(unsafe_code, reason = "only pre_exec runs code between fork and exec")]
     // SAFETY: one system call, nothing is allocated.
     unsafe {
         command.pre_exec(apart);
     }
 }
 
-/// Three processes that bear a mark, of which one has cleared it, is below another, and does not end when it is asked to; its
-/// number.
-fn family(mark: &str) -> (Child, String) {
+/// Starts three processes with a mark: one has cleared it, is a descendant of another, and ignores
+/// a request to end. Returns its id.
+fn marked_processes(mark: &str) -> (Child, String) {
     let stubborn = "trap '' TERM; echo $$; exec sleep 1000";
     let script = format!("sleep 1000 & env -i sh -c '{}' & wait", stubborn.replace('\'', r"'\''"));
     let mut command = Command::new("sh");
@@ -88,7 +89,7 @@ fn family(mark: &str) -> (Child, String) {
     (child, number.trim().to_owned())
 }
 
-/// Whether it runs: one that nobody waits for stays in the table.
+/// Returns true when it runs: a process that is not reaped stays in the table.
 fn runs(number: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{number}/stat"))
         .is_ok_and(|stat| !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
@@ -101,19 +102,28 @@ fn it_counts_and_ends_those_with_a_mark_in_every_shell() {
             println!("skipped: no {}", shell[0]);
             continue;
         }
-        let mark = format!("{}-resident-{at}-p1", std::process::id());
-        let (mut first, cleared) = family(&format!("{mark}."));
-        let (mut other, also_cleared) = family(&format!("{mark}0."));
-        let mut resident = Resident::new(shell);
-        let left = |resident: &mut Resident, end: &str| resident.ask(&format!("left {mark}{end}"));
-        assert_eq!([left(&mut resident, "."), left(&mut resident, "0.")], ["3", "3"], "{shell:?}");
-        assert_eq!(resident.ask(&format!("end {mark}.")), "0");
-        assert_eq!([left(&mut resident, "."), left(&mut resident, "0.")], ["0", "3"], "{shell:?}");
+        let mark = format!("{}-supervisor-{at}-p1", std::process::id());
+        let (mut first, cleared) = marked_processes(&format!("{mark}."));
+        let (mut other, also_cleared) = marked_processes(&format!("{mark}0."));
+        let mut supervisor = Supervisor::new(shell);
+        let left =
+            |supervisor: &mut Supervisor, end: &str| supervisor.ask(&format!("left {mark}{end}"));
+        assert_eq!(
+            [left(&mut supervisor, "."), left(&mut supervisor, "0.")],
+            ["3", "3"],
+            "{shell:?}"
+        );
+        assert_eq!(supervisor.ask(&format!("end {mark}.")), "0");
+        assert_eq!(
+            [left(&mut supervisor, "."), left(&mut supervisor, "0.")],
+            ["0", "3"],
+            "{shell:?}"
+        );
         assert!(!runs(&cleared) && runs(&also_cleared));
-        assert_eq!(resident.ask(&format!("ask {mark}0.")), "yes");
+        assert_eq!(supervisor.ask(&format!("ask {mark}0.")), "yes");
         other.wait().expect("it ends");
         assert!(runs(&also_cleared), "it ends only when it must");
-        assert_eq!(resident.ask(&format!("end {mark}0.")), "0");
+        assert_eq!(supervisor.ask(&format!("end {mark}0.")), "0");
         assert!(!runs(&also_cleared), "{shell:?}: its parent was gone, but it was known");
         first.wait().expect("it ended");
     }
@@ -128,17 +138,17 @@ fn it_knows_programs_ports_and_a_home_in_every_shell() {
             println!("skipped: no {}", shell[0]);
             continue;
         }
-        let mut resident = Resident::new(shell);
-        assert!(resident.ask("find sh").ends_with("/sh"));
-        assert_eq!(resident.ask("find no-such-program"), "");
-        assert_eq!(resident.ask("find ../sh"), "");
-        assert_eq!(resident.ask("runs /bin/sh"), "yes");
-        assert_eq!(resident.ask("runs /bin"), "no");
-        assert_eq!(resident.ask(&format!("listens {port:04X}")), "yes");
-        assert_eq!(resident.ask("listens 0000"), "no");
-        assert!(resident.ask("home").starts_with('/'));
-        assert_eq!(resident.ask("nonsense *"), "no");
-        assert_eq!(resident.ask("ping"), "yes");
+        let mut supervisor = Supervisor::new(shell);
+        assert!(supervisor.ask("find sh").ends_with("/sh"));
+        assert_eq!(supervisor.ask("find no-such-program"), "");
+        assert_eq!(supervisor.ask("find ../sh"), "");
+        assert_eq!(supervisor.ask("runs /bin/sh"), "yes");
+        assert_eq!(supervisor.ask("runs /bin"), "no");
+        assert_eq!(supervisor.ask(&format!("listens {port:04X}")), "yes");
+        assert_eq!(supervisor.ask("listens 0000"), "no");
+        assert!(supervisor.ask("home").starts_with('/'));
+        assert_eq!(supervisor.ask("nonsense *"), "no");
+        assert_eq!(supervisor.ask("ping"), "yes");
     }
 }
 
@@ -171,7 +181,7 @@ fn launch(text: &str) -> Launch {
     }
 }
 
-/// What it ends with, if it does.
+/// Returns the exit code, if it has ended.
 fn code(child: &mut Child) -> Option<i32> {
     if !ended_within(child, Duration::from_secs(60)) {
         child.kill().expect("it runs");
@@ -183,14 +193,14 @@ fn code(child: &mut Child) -> Option<i32> {
 #[test]
 fn a_launch_is_counted_and_ended_from_inside_alone() {
     let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/containers/podman");
-    // Whether that is a failure, the tests of containers say.
+    // The tests of containers decide whether that is a failure.
     let Ok(engine) = engine.canonicalize() else { return };
     let settings = ContainerSettings {
         engine: Some(engine.display().to_string()),
         image: "haft-test".to_owned(),
         ..ContainerSettings::default()
     };
-    let fence = Container::new(
+    let backend = Container::new(
         Arc::new(settings),
         &vec![("PATH".into(), "/usr/bin:/bin".into())],
         Path::new("/var/tmp"),
@@ -199,7 +209,7 @@ fn a_launch_is_counted_and_ended_from_inside_alone() {
     let start = |mark: &str| {
         let text = "trap 'echo asked > asked; exit 7' TERM; setsid sleep 1000 & echo up; wait";
         let recipe =
-            fence.recipe(&launch(text), &context(folder.path(), mark)).expect("a container");
+            backend.recipe(&launch(text), &context(folder.path(), mark)).expect("a container");
         let mut command = Command::new(&recipe.command[0]);
         command.args(&recipe.command[1..]).env_clear().envs(recipe.environment);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the engine");
@@ -218,6 +228,6 @@ fn a_launch_is_counted_and_ended_from_inside_alone() {
     assert!(folder.path().join("asked").exists());
     inside_second.end();
     assert_eq!(inside_second.left(), Some(0));
-    fence.forget("one");
+    backend.forget("one");
     assert_eq!(inside_second.left(), Some(0), "what is over stays so");
 }

@@ -1,5 +1,6 @@
-//! A container that runs, and the talk with its resident. It lives as long as our end of the pipe does: when haft is gone,
-//! however it went, the resident reads the end, and everything in the container ends with it.
+//! A running container, and the protocol with its supervisor. It lives as long as our end of the
+//! pipe: when haft is gone, for whatever reason, the supervisor reads the end of its input, and
+//! everything in the container ends.
 
 use std::{
     fs::File,
@@ -19,69 +20,73 @@ use parking_lot::{Mutex, MutexGuard};
 use haft_core::ToolError;
 
 use super::{
-    engine::{self, Engine, end_group, ended_within, is_ready},
-    plan::{Guard, Plan},
+    engine::{self, ContainerEngine, end_group, ended_within, is_ready},
+    plan::{ContainerPlan, CoveredPath},
 };
 use crate::processes::closed::Closed;
 
-/// How long the resident may take to answer: it may have five hundred processes to end on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The kernel knows no longer ones.
-const LONGEST_NAME: usize = 4096;
-/// After this an end is helped along.
-const ENDING: Duration = Duration::from_secs(5);
+/// Timeout of the supervisor's replies: it may have five hundred processes to end on a busy
+/// machine.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The kernel's limit.
+const MAX_NAME_BYTES: usize = 4096;
+/// After this time haft kills the engine's process itself.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) struct Warm {
-    pub(super) engine: Arc<Engine>,
+pub(super) struct WarmContainer {
+    pub(super) engine: Arc<ContainerEngine>,
     pub(super) name: String,
     /// The shell of the image.
     pub(super) shell: String,
-    /// The image's for this user, or where things can be put if it has none.
+    /// The home of this user in the image, or a directory for files if it has none.
     pub(super) home: String,
-    guards: Vec<Guard>,
+    covered: Vec<CoveredPath>,
     closed: Arc<Vec<Closed>>,
     begun: Instant,
-    talk: Mutex<Talk>,
+    connection: Mutex<SupervisorConnection>,
     is_gone: AtomicBool,
-    /// Launches of which something may run.
+    /// Number of launches that may still have processes.
     launches: Mutex<usize>,
 }
 
-/// The engine's program that carries the talk.
-struct Talk {
-    carrier: Child,
-    complaints: File,
+/// The engine's process that carries the protocol.
+struct SupervisorConnection {
+    engine_process: Child,
+    error_output: File,
     /// None after the end.
     input: Option<ChildStdin>,
     output: OwnedFd,
-    heard: Vec<u8>,
+    received: Vec<u8>,
     number: u64,
 }
 
-impl Warm {
-    /// Makes a container and waits until its resident speaks.
+impl WarmContainer {
+    /// Creates a container and waits until its supervisor responds.
     ///
     /// # Errors
     /// Of kind `unavailable` or `not_found`, with what is missing.
-    pub(super) fn start(engine: Arc<Engine>, plan: Plan) -> Result<Self, ToolError> {
-        let Plan { name, image, words, guards, closed } = plan;
-        let talk = Talk::begin(&engine, &words)?;
+    pub(super) fn start(
+        engine: Arc<ContainerEngine>,
+        plan: ContainerPlan,
+    ) -> Result<Self, ToolError> {
+        let ContainerPlan { name, image, words, covered, closed } = plan;
+        let connection = SupervisorConnection::begin(&engine, &words)?;
         let mut warm = Self {
             engine,
             name,
             shell: String::new(),
             home: String::new(),
-            guards,
+            covered,
             closed,
             begun: Instant::now(),
-            talk: Mutex::new(talk),
+            connection: Mutex::new(connection),
             is_gone: AtomicBool::new(false),
             launches: Mutex::new(0),
         };
-        let patience = warm.engine.patience;
-        let is_up = warm.talk().hear("0", patience).is_some();
+        let timeout = warm.engine.timeout;
+        let is_up = warm.connection().receive("0", timeout).is_some();
         if !is_up {
-            let error = warm.not_begun(&image);
+            let error = warm.start_error(&image);
             warm.end();
             return Err(error);
         }
@@ -91,16 +96,24 @@ impl Warm {
         Ok(warm)
     }
 
-    /// Why there is none, found out by asking the engine, not from its words.
-    fn not_begun(&self, image: &str) -> ToolError {
-        let (code, said) = {
-            let mut talk = self.talk();
-            talk.input = None;
-            let is_over = ended_within(&talk.carrier, ENDING);
-            let code = talk.carrier.try_wait().ok().flatten().and_then(|status| status.code());
-            (code.filter(|_| is_over), engine::text(&mut talk.complaints).unwrap_or_default())
+    /// Explains why the container did not start, by asking the engine, not from its messages.
+    fn start_error(&self, image: &str) -> ToolError {
+        let (code, message) = {
+            let mut connection = self.connection();
+            connection.input = None;
+            let is_over = ended_within(&connection.engine_process, END_TIMEOUT);
+            let code = connection
+                .engine_process
+                .try_wait()
+                .ok()
+                .flatten()
+                .and_then(|status| status.code());
+            (
+                code.filter(|_| is_over),
+                engine::text(&mut connection.error_output).unwrap_or_default(),
+            )
         };
-        let said = engine::last_line(&said);
+        let message = engine::last_line(&message);
         let engine = self.engine.program.display();
         if let Err(error) = self.engine.answers() {
             return error;
@@ -113,39 +126,43 @@ impl Warm {
         }
         match code {
             Some(_) if !self.engine.has_shell(image) => {
-                ToolError::unavailable(format!("the image `{image}` has no `sh` ({said})"))
+                ToolError::unavailable(format!("the image `{image}` has no `sh` ({message})"))
                     .hint("set an image with a shell as `image` in [container]")
             }
-            Some(_) => ToolError::unavailable(format!("no container could be made: {said}")).hint(
-                "see whether the engine takes the settings in [container]; `haft doctor` tries them",
-            ),
+            Some(_) => {
+                ToolError::unavailable(format!("the container could not be created: {message}"))
+                    .hint("check the settings in [container]; `haft doctor` tries them")
+            }
             None => ToolError::unavailable(format!(
-                "the container did not begin within {} seconds",
-                self.engine.patience.as_secs()
+                "the container did not start within {} seconds",
+                self.engine.timeout.as_secs()
             ))
-            .hint(format!("see whether `{engine} run --rm {image} true` works")),
+            .hint(format!("check whether `{engine} run --rm {image} true` works")),
         }
     }
 
-    /// Whether a launch may go into it.
-    pub(super) fn serves(&self, longest: Duration, closed: &[Closed]) -> bool {
-        // The resident ends it at that age; nobody should begin just before.
-        let is_young = self.begun.elapsed() < longest / 2 || self.is_used();
-        is_young && **self.closed == *closed && self.guards.iter().all(Guard::holds) && self.lives()
+    /// Returns true when it accepts another launch.
+    pub(super) fn serves(&self, max_age: Duration, closed: &[Closed]) -> bool {
+        // The supervisor ends it at that age; no launch should begin just before.
+        let is_young = self.begun.elapsed() < max_age / 2 || self.is_used();
+        is_young
+            && **self.closed == *closed
+            && self.covered.iter().all(CoveredPath::holds)
+            && self.lives()
     }
 
     fn lives(&self) -> bool {
         if self.is_gone.load(Ordering::Acquire) {
             return false;
         }
-        let is_over = self.talk().carrier.try_wait().ok().flatten().is_some();
+        let is_over = self.connection().engine_process.try_wait().ok().flatten().is_some();
         if is_over {
             self.is_gone.store(true, Ordering::Release);
         }
         !is_over
     }
 
-    /// Whether something runs in it, asked for or left.
+    /// Returns true when a launch runs in it, or left something running.
     pub(super) fn is_used(&self) -> bool {
         *self.launches() > 0
     }
@@ -154,7 +171,8 @@ impl Warm {
         *self.launches() += 1;
     }
 
-    /// A launch has ended with all it started. What got away from its mark has nobody to belong to when it was the last.
+    /// A launch has ended with all its processes. When it was the last one, processes that lost its
+    /// mark are ended with the container.
     pub(super) fn finish(&self) {
         let mut launches = self.launches();
         *launches = launches.saturating_sub(1);
@@ -163,13 +181,13 @@ impl Warm {
         }
     }
 
-    /// Where the path of the image has a program.
+    /// Returns the path of a program in the PATH of the image.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// When the supervisor does not respond.
     pub(super) fn find(&self, name: &str, directory: &Path) -> Result<Option<String>, ToolError> {
-        // A line break would begin another question.
-        if name.contains(['\n', '\r']) || name.len() > LONGEST_NAME {
+        // A line break would begin another request.
+        if name.contains(['\n', '\r']) || name.len() > MAX_NAME_BYTES {
             return Ok(None);
         }
         let answer = if name.contains('/') {
@@ -180,41 +198,44 @@ impl Warm {
             self.ask(&format!("find {name}"))
         };
         let found = answer.ok_or_else(|| {
-            ToolError::unavailable(format!("the container `{}` does not answer", self.name))
-                .hint("call again; the next command gets a new one")
+            ToolError::unavailable(format!("the container `{}` does not respond", self.name))
+                .hint("retry; the next command gets a new one")
         })?;
         Ok(Some(found).filter(|found| !found.is_empty()))
     }
 
-    /// What the resident says. None when it does not: then the container is given up.
+    /// Sends a request to the supervisor. None when it does not reply: then the container is
+    /// abandoned.
     pub(super) fn ask(&self, question: &str) -> Option<String> {
         if self.is_gone.load(Ordering::Acquire) {
             return None;
         }
-        let answer = self.talk().ask(question);
+        let answer = self.connection().ask(question);
         if answer.is_none() {
             self.is_gone.store(true, Ordering::Release);
         }
         answer
     }
 
-    /// Ends it and everything in it, and returns when it is gone.
+    /// Ends the container with everything in it, and returns when it is gone.
     pub(super) fn end(&self) {
         self.is_gone.store(true, Ordering::Release);
-        let mut talk = self.talk();
-        if talk.input.take().is_some() && ended_within(&talk.carrier, ENDING) {
-            let _ = talk.carrier.wait();
+        let mut connection = self.connection();
+        if connection.input.take().is_some()
+            && ended_within(&connection.engine_process, END_TIMEOUT)
+        {
+            let _ = connection.engine_process.wait();
             return;
         }
-        if talk.carrier.try_wait().ok().flatten().is_none() {
+        if connection.engine_process.try_wait().ok().flatten().is_none() {
             self.engine.remove(&self.name);
-            end_group(&mut talk.carrier);
-            let _ = talk.carrier.wait();
+            end_group(&mut connection.engine_process);
+            let _ = connection.engine_process.wait();
         }
     }
 
-    fn talk(&self) -> MutexGuard<'_, Talk> {
-        self.talk.lock()
+    fn connection(&self) -> MutexGuard<'_, SupervisorConnection> {
+        self.connection.lock()
     }
 
     fn launches(&self) -> MutexGuard<'_, usize> {
@@ -222,37 +243,47 @@ impl Warm {
     }
 }
 
-impl Drop for Warm {
+impl Drop for WarmContainer {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl Talk {
-    fn begin(engine: &Engine, words: &[std::ffi::OsString]) -> Result<Self, ToolError> {
+impl SupervisorConnection {
+    fn begin(engine: &ContainerEngine, words: &[std::ffi::OsString]) -> Result<Self, ToolError> {
         let fail = |error: std::io::Error| {
             let program = engine.program.display();
             ToolError::unavailable(format!("the container engine `{program}` cannot be started"))
                 .hint("check that it is executable")
                 .caused_by(error)
         };
-        let (mut carrier, complaints) = engine.start(words).map_err(fail)?;
-        let input = carrier.stdin.take();
-        let output =
-            carrier.stdout.take().ok_or_else(|| fail(std::io::ErrorKind::BrokenPipe.into()))?;
-        Ok(Self { carrier, complaints, input, output: output.into(), heard: Vec::new(), number: 0 })
+        let (mut engine_process, error_output) = engine.start(words).map_err(fail)?;
+        let input = engine_process.stdin.take();
+        let output = engine_process
+            .stdout
+            .take()
+            .ok_or_else(|| fail(std::io::ErrorKind::BrokenPipe.into()))?;
+        Ok(Self {
+            engine_process,
+            error_output,
+            input,
+            output: output.into(),
+            received: Vec::new(),
+            number: 0,
+        })
     }
 
     fn ask(&mut self, question: &str) -> Option<String> {
         self.number += 1;
         let number = self.number.to_string();
-        // A question is shorter than a pipe is long, and the resident reads whenever it does not answer.
+        // A request is shorter than the pipe's buffer, and the supervisor reads whenever it is not
+        // replying.
         writeln!(self.input.as_mut()?, "{number} {question}").ok()?;
-        self.hear(&number, PATIENCE)
+        self.receive(&number, REPLY_TIMEOUT)
     }
 
-    /// The answer with this number; those that came too late for others are passed over.
-    fn hear(&mut self, number: &str, patience: Duration) -> Option<String> {
+    /// Returns the reply with this number; late replies to other requests are skipped.
+    fn receive(&mut self, number: &str, timeout: Duration) -> Option<String> {
         let begun = Instant::now();
         loop {
             while let Some(line) = self.line() {
@@ -260,14 +291,14 @@ impl Talk {
                     return Some(answer.to_owned());
                 }
             }
-            let left = patience.checked_sub(begun.elapsed())?;
+            let left = timeout.checked_sub(begun.elapsed())?;
             if !is_ready(&self.output, left) {
                 return None;
             }
             let mut portion = [0; 1024];
             match rustix::io::read(&self.output, &mut portion) {
                 Ok(0) => return None,
-                Ok(read) => self.heard.extend(portion.get(..read)?),
+                Ok(read) => self.received.extend(portion.get(..read)?),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return None,
             }
@@ -275,8 +306,8 @@ impl Talk {
     }
 
     fn line(&mut self) -> Option<String> {
-        let end = self.heard.iter().position(|byte| *byte == b'\n')?;
-        let line: Vec<u8> = self.heard.drain(..=end).collect();
+        let end = self.received.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = self.received.drain(..=end).collect();
         Some(String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned())
     }
 }

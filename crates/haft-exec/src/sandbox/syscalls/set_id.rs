@@ -1,11 +1,12 @@
-//! Calls that give a file the set-user-ID or set-group-ID bit. Such a file outlives its command, and whoever runs it
-//! later, outside of any sandbox, runs it with the rights of its owner.
+//! Denies calls that give a file the set-user-ID or set-group-ID bit. Such a file outlives its
+//! command, and a user who runs it later, outside the sandbox, runs it with the privileges of its
+//! owner.
 
 use seccompiler::{SeccompCmpOp, SeccompCondition, SeccompRule};
 
-use super::{Rules, condition};
+use super::{SyscallRules, condition};
 
-/// The calls that change a mode, with the place of the mode.
+/// The calls that change a mode, with the position of the mode.
 const CHANGING: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
@@ -14,7 +15,7 @@ const CHANGING: &[(i64, u8)] = &[
     (libc::SYS_fchmodat2, 2),
 ];
 
-/// The calls that make a file, with the place of the mode.
+/// The calls that create a file, with the position of the mode.
 const MAKING: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_creat, 1),
@@ -23,7 +24,7 @@ const MAKING: &[(i64, u8)] = &[
     (libc::SYS_mknodat, 2),
 ];
 
-/// The calls that may make a file, with the places of flags and mode.
+/// The calls that may create a file, with the positions of flags and mode.
 const OPENING: &[(i64, u8, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1, 2),
@@ -31,16 +32,17 @@ const OPENING: &[(i64, u8, u8)] = &[
 ];
 
 const BITS: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
-/// Only with one of these the kernel looks at the mode. The bit of `O_TMPFILE` that no other flag has.
+/// The kernel reads the mode only with one of these flags. This is the bit of `O_TMPFILE` that no
+/// other flag has.
 const CREATING: [i32; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
 
 /// Denies changing a mode to one with such a bit.
-pub(super) fn by_mode() -> Result<Rules, seccompiler::Error> {
+pub(super) fn by_mode() -> Result<SyscallRules, seccompiler::Error> {
     CHANGING.iter().map(|(call, mode)| Ok((*call, with_a_bit(*mode)?))).collect()
 }
 
-/// Denies making a file with such a bit.
-pub(super) fn by_creation() -> Result<Rules, seccompiler::Error> {
+/// Denies creating a file with such a bit.
+pub(super) fn by_creation() -> Result<SyscallRules, seccompiler::Error> {
     let making = MAKING.iter().map(|(call, mode)| Ok((*call, with_a_bit(*mode)?)));
     let opening = OPENING.iter().map(|(call, flags, mode)| {
         let both = CREATING.iter().flat_map(|flag| BITS.map(|bit| (flag.cast_unsigned(), bit)));

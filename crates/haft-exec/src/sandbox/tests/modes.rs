@@ -1,4 +1,4 @@
-//! Files that run with the rights of their owner: no command leaves one behind, whichever call it makes.
+//! No command leaves a file with a set-id bit behind, whichever call it uses.
 
 use std::{
     fs,
@@ -7,11 +7,11 @@ use std::{
     process::Command,
 };
 
-use super::{Field, WRITES, WRITING};
+use super::{TestMachine, WRITES, WRITING};
 
 const SET_ID: u32 = 0o6000;
 
-/// The files below a folder that have such a bit.
+/// Returns the files below a folder that have such a bit.
 fn with_set_id(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -29,13 +29,13 @@ fn with_set_id(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// An archive of a file with both bits.
-fn archive(field: &Field) {
-    let file = field.at("outside/packed");
+/// Creates an archive of a file with both bits.
+fn archive(machine: &TestMachine) {
+    let file = machine.at("outside/packed");
     fs::write(&file, "x").expect("written");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o6755)).expect("set");
     let mut tar = Command::new("tar");
-    tar.arg("-cf").arg(field.at("workspace/a.tar")).arg("-C").arg(field.at("outside"));
+    tar.arg("-cf").arg(machine.at("workspace/a.tar")).arg("-C").arg(machine.at("outside"));
     let status = tar.arg("packed").status();
     assert!(status.expect("tar is there").success());
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("set");
@@ -43,11 +43,11 @@ fn archive(field: &Field) {
 
 #[test]
 fn no_command_leaves_a_set_id_bit_behind() {
-    let field = Field::new();
-    archive(&field);
+    let machine = TestMachine::new();
+    archive(&machine);
     let flags = libc::O_CREAT | libc::O_WRONLY;
     let temporary = libc::O_TMPFILE | libc::O_WRONLY;
-    // Perl takes texts from variables only.
+    // Perl accepts these strings from variables only.
     let perl = |code: &str| {
         format!(
             "touch f; perl -e '($f, $g, $none, $here) = (\"f\", \"g\", \"\", \".\"); {code}'; ls -l"
@@ -80,35 +80,35 @@ fn no_command_leaves_a_set_id_bit_behind() {
     for script in &scripts {
         for which in WRITING {
             let outcome =
-                field.shell(*which, WRITES, &format!("mkdir w; cd w; cp ../a.tar .; {script}"));
-            let found = with_set_id(&field.at("workspace"));
+                machine.shell(*which, WRITES, &format!("mkdir w; cd w; cp ../a.tar .; {script}"));
+            let found = with_set_id(&machine.at("workspace"));
             assert_eq!(found, Vec::<PathBuf>::new(), "{which:?} `{script}`: {outcome:?}");
-            fs::remove_dir_all(field.at("workspace/w")).expect("made");
+            fs::remove_dir_all(machine.at("workspace/w")).expect("made");
         }
     }
 }
 
 #[test]
 fn a_plain_mode_is_changed_as_ever() {
-    let field = Field::new();
+    let machine = TestMachine::new();
     for which in WRITING {
         let script = "touch f; chmod 750 f; install -m 755 /bin/true t; stat -c %a f t; rm f t";
-        let outcome = field.shell(*which, WRITES, script);
+        let outcome = machine.shell(*which, WRITES, script);
         assert_eq!((outcome.code, outcome.output.trim()), (Some(0), "750\n755"), "{which:?}");
     }
 }
 
 #[test]
 fn no_command_gives_a_program_rights() {
-    let field = Field::new();
+    let machine = TestMachine::new();
     // `security.capability` with CAP_SYS_ADMIN, permitted and effective.
     let code = "($f, $n) = (\"f\", \"security.capability\"); $v = pack(\"L*\", 0x02000001, 1 << 21, 1 << 21, 0, 0); \
                 exit(syscall(188, $f, $n, $v, length $v, 0) == 0 ? 0 : 1)";
     for which in WRITING {
-        let outcome = field.shell(*which, WRITES, &format!("touch f; perl -e '{code}'"));
+        let outcome = machine.shell(*which, WRITES, &format!("touch f; perl -e '{code}'"));
         assert_eq!(outcome.code, Some(1), "{which:?}: {outcome:?}");
         let capability =
-            rustix::fs::getxattr(field.at("workspace/f"), "security.capability", &mut [0_u8; 64]);
+            rustix::fs::getxattr(machine.at("workspace/f"), "security.capability", &mut [0_u8; 64]);
         assert!(capability.is_err(), "{which:?}");
     }
 }

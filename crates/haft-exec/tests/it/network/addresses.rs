@@ -1,4 +1,4 @@
-//! Which addresses are connected to, however they are written and whatever a name leads to.
+//! The addresses that the client connects to, in every notation and for every name.
 
 use haft_core::{
     ErrorKind,
@@ -79,7 +79,7 @@ async fn a_name_is_judged_by_where_it_leads() {
         &["::1"],
         &["fe80::1"],
         &["::ffff:192.168.1.1"],
-        // One open address does not open a closed one.
+        // One public address does not allow a blocked one.
         &["93.184.215.14", "127.0.0.1"],
     ] {
         let client = Network::with_resolver(
@@ -102,7 +102,7 @@ async fn a_name_is_judged_by_where_it_leads() {
 #[tokio::test]
 async fn the_address_that_was_judged_is_the_one_that_is_connected_to() {
     let right = Server::start(|_| answer("200 OK", "", "the judged one"));
-    // A second lookup would lead to an address where nobody listens.
+    // A second lookup would lead to an address without a listener.
     let names = Names::one("rebinding.test", &[&["127.0.0.1"], &["127.0.0.2"]]);
     let mut settings = NetworkSettings::default();
     settings.allow = vec![format!("127.0.0.1:{}", right.address.port()).parse().expect("an entry")];
@@ -111,11 +111,11 @@ async fn the_address_that_was_judged_is_the_one_that_is_connected_to() {
     let response = send(&client, get(&url)).await.expect("it answers");
     assert_eq!(text(&response), "the judged one");
     assert_eq!(names.asked(), 1, "one lookup for one connection");
-    // The name has moved meanwhile, to where nobody is allowed.
+    // The name has changed to a blocked address.
     let (_, fault, words) = failure(send(&client, get(&url)).await);
     assert_eq!(fault, Some(NetworkError::Address), "{words}");
-    assert_eq!(right.heard().len(), 1);
-    assert!(right.heard()[0].contains("host: rebinding.test:"), "{:?}", right.heard());
+    assert_eq!(right.requests().len(), 1);
+    assert!(right.requests()[0].contains("host: rebinding.test:"), "{:?}", right.requests());
 }
 
 #[tokio::test]
@@ -185,17 +185,17 @@ async fn what_is_no_plain_http_url_is_refused_before_anything_is_asked() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_who_was_not_agreed_to() {
+async fn only_permitted_urls_are_requested() {
     let server = Server::start(|_| answer("200 OK", "", ""));
     let client = Network::new(open_to(&[server.address]));
     let refused =
         client.send(get(&server.url("/x")), &|url| Err(haft_core::ToolError::denied(url))).await;
     assert_eq!(refused.expect_err("refused").message(), server.url("/x"));
-    assert!(server.heard().is_empty());
+    assert!(server.requests().is_empty());
 }
 
 #[tokio::test]
-async fn a_name_that_leads_nowhere_is_told() {
+async fn an_unknown_name_is_reported() {
     let client = Network::with_resolver(NetworkSettings::default(), Names::many(&[]));
     let (kind, fault, words) = failure(send(&client, get("https://nowhere.test/")).await);
     assert_eq!((kind, fault), (ErrorKind::Network, Some(NetworkError::Name)));

@@ -1,4 +1,4 @@
-//! Pages that are read: remembered for a moment, at the site's pace and by its rules.
+//! Pages: cached briefly, fetched at a limited rate, and only if robots.txt allows it.
 
 use std::time::Duration;
 
@@ -29,19 +29,19 @@ async fn a_fresh_page_is_not_fetched_again_and_a_stale_one_is_asked_about() {
         });
     let client = Network::new(open_to(&[server.address]));
     for (path, requests) in [("/fresh", 1), ("/stale", 2), ("/other", 2)] {
-        let before = server.heard().len();
+        let before = server.requests().len();
         let first = send(&client, page(&server.url(path))).await.expect("an answer");
         let second = send(&client, page(&server.url(path))).await.expect("an answer");
         assert_eq!((text(&first), first.status), (text(&second), second.status));
-        assert_eq!(server.heard().len() - before, requests, "{path}");
+        assert_eq!(server.requests().len() - before, requests, "{path}");
         assert_eq!((first.is_cached, second.is_cached), (false, path != "/other"));
     }
-    // What is no page is asked for every time.
-    let before = server.heard().len();
+    // A response that is not a page is fetched every time.
+    let before = server.requests().len();
     for _ in 0..2 {
         send(&client, get(&server.url("/fresh"))).await.expect("an answer");
     }
-    assert_eq!(server.heard().len() - before, 2);
+    assert_eq!(server.requests().len() - before, 2);
 }
 
 #[tokio::test]
@@ -68,13 +68,13 @@ async fn what_a_site_does_not_want_read_is_left_alone_when_that_counts() {
     let mut settings = open_to(&[server.address]);
     let careless = Network::new(settings.clone());
     assert!(send(&careless, page(&server.url("/private/x"))).await.is_ok());
-    assert_eq!(server.heard().len(), 1, "nobody looks at the rules");
+    assert_eq!(server.requests().len(), 1, "the rules are not fetched");
     settings.respects_robots = true;
     let client = Network::new(settings);
     assert!(send(&client, page(&server.url("/open"))).await.is_ok());
     let (kind, fault, words) = failure(send(&client, page(&server.url("/private/x"))).await);
     assert_eq!((kind, fault), (ErrorKind::Denied, Some(NetworkError::Robots)), "{words}");
-    let looks = server.heard().iter().filter(|request| path(request) == "/robots.txt").count();
+    let looks = server.requests().iter().filter(|request| path(request) == "/robots.txt").count();
     assert_eq!(looks, 1, "the rules are remembered");
     assert!(send(&client, get(&server.url("/private/x"))).await.is_ok(), "a service is no page");
 }
@@ -106,5 +106,5 @@ async fn a_host_is_not_asked_faster_than_it_should_be() {
     let mut second = get(&server.url("/"));
     second.timeout = Some(Duration::from_millis(50));
     assert_eq!(failure(send(&client, second).await).1, Some(NetworkError::Timeout));
-    assert_eq!(server.heard().len(), 1);
+    assert_eq!(server.requests().len(), 1);
 }

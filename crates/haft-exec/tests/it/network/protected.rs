@@ -1,4 +1,4 @@
-//! TLS: who is trusted and who is not, losing protection on the way, and proxies.
+//! TLS: trusted authorities, redirects from https to http, and proxies.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -51,7 +51,7 @@ async fn a_service_of_ones_own_authority_is_trusted() {
 }
 
 #[tokio::test]
-async fn who_does_not_prove_to_be_itself_is_not_talked_to() {
+async fn an_unverified_certificate_is_refused() {
     for ((certificate, key), is_known, why) in [
         (GOOD, false, "signed by an unknown authority"),
         (OTHER, true, "for another name"),
@@ -66,15 +66,16 @@ async fn who_does_not_prove_to_be_itself_is_not_talked_to() {
         let (kind, fault, words) = failure(send(&client, get(&url(&server, "/"))).await);
         assert_eq!((kind, fault), (ErrorKind::Network, Some(NetworkError::Untrusted)), "{words}");
         assert!(words.contains(why) && words.contains("`ca`"), "{words}");
-        assert!(server.heard().is_empty(), "not a word was said");
+        assert!(server.requests().is_empty(), "not a word was said");
     }
 }
 
 #[tokio::test]
-async fn a_port_without_tls_is_told() {
+async fn a_port_without_tls_is_reported() {
     let server = Server::start(|_| answer("200 OK", "", ""));
     let client = Network::with_resolver(trusting(server.address), names());
-    // The greeting of TLS has no empty line, so the server waits for more until the clock ends it.
+    // The TLS client hello has no empty line, so the server waits for more until the timeout ends
+    // it.
     let mut request = get(&url(&server, "/"));
     request.timeout = Some(std::time::Duration::from_millis(300));
     assert_eq!(failure(send(&client, request).await).1, Some(NetworkError::Timeout));
@@ -118,7 +119,7 @@ async fn protection_is_not_lost_on_the_way_unless_that_is_allowed() {
     let client = Network::with_resolver(settings.clone(), names());
     let (kind, fault, words) = failure(send(&client, get(&url(&server, "/"))).await);
     assert_eq!((kind, fault), (ErrorKind::Denied, Some(NetworkError::Redirect)), "{words}");
-    assert!(plain.heard().is_empty());
+    assert!(plain.requests().is_empty());
     settings.allows_downgrade = true;
     let client = Network::with_resolver(settings, names());
     assert_eq!(
@@ -127,7 +128,7 @@ async fn protection_is_not_lost_on_the_way_unless_that_is_allowed() {
     );
 }
 
-/// A proxy that opens tunnels to one place, whatever it is asked for, and tells what it was asked.
+/// A proxy that opens tunnels to one address, whatever the request, and returns the request.
 async fn tunnelling(to: SocketAddr) -> (SocketAddr, tokio::task::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -152,7 +153,7 @@ async fn a_proxy_is_asked_for_a_tunnel_and_the_other_end_proves_itself() {
     let mut settings = NetworkSettings::default();
     settings.authorities = vec![authority()];
     settings.proxy = Some(format!("http://me:p%40ss@{proxy}/").parse().expect("a URL"));
-    // The name is the proxy's to resolve: nobody here knows it.
+    // The proxy resolves the name: it is unknown here.
     let names = Names::many(&[]);
     let client = Network::with_resolver(settings, names.clone());
     let response = send(&client, get("https://service.test/x"))
@@ -163,8 +164,8 @@ async fn a_proxy_is_asked_for_a_tunnel_and_the_other_end_proves_itself() {
     assert!(asked.starts_with("CONNECT service.test:443 HTTP/1.1\r\n"), "{asked}");
     assert!(asked.contains("Proxy-Authorization: Basic bWU6cEBzcw=="), "{asked}");
     assert_eq!(names.asked(), 0);
-    let heard = server.heard().pop().expect("a request").to_ascii_lowercase();
-    assert!(!heard.contains("proxy-authorization"), "{heard}");
+    let requests = server.requests().pop().expect("a request").to_ascii_lowercase();
+    assert!(!requests.contains("proxy-authorization"), "{requests}");
 }
 
 #[tokio::test]
@@ -193,11 +194,11 @@ async fn a_proxy_gets_plain_requests_whole_and_nothing_local() {
             "{local}: {words}"
         );
     }
-    assert_eq!(proxy.heard().len(), 1);
+    assert_eq!(proxy.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_told() {
+async fn a_refusal_of_the_proxy_is_reported() {
     let proxy = Server::start(|_| answer("407 Proxy Authentication Required", "", ""));
     let mut settings = NetworkSettings::default();
     settings.proxy = Some(proxy.url("/").parse().expect("a URL"));

@@ -1,20 +1,20 @@
-//! Where answers lead on to, and what travels there.
+//! Redirects, and the data that is sent to the next address.
 
 use haft_core::{ErrorKind, network::NetworkError};
 use haft_exec::{Network, NetworkSettings};
 
 use super::{
     Names, failure, get, open_to, send,
-    server::{Act, Server, answer, path},
+    server::{Reply, Server, answer, path},
     text,
 };
 
-fn to(status: &str, location: &str) -> Act {
+fn to(status: &str, location: &str) -> Reply {
     answer(status, &format!("Location: {location}"), "moved")
 }
 
 #[tokio::test]
-async fn it_is_followed_and_the_way_is_told() {
+async fn redirects_are_followed_and_listed() {
     let server = Server::start(|request| match path(request) {
         "/a" => to("301 Moved", "/b?x=1#part"),
         "/b?x=1" => to("302 Found", "c"),
@@ -39,7 +39,7 @@ async fn one_without_a_place_is_the_answer() {
 }
 
 #[tokio::test]
-async fn circles_and_long_ways_end() {
+async fn loops_and_long_chains_end() {
     let server = Server::start(|request| match path(request) {
         "/circle" => to("302 Found", "/round"),
         "/round" => to("302 Found", "/circle"),
@@ -54,11 +54,11 @@ async fn circles_and_long_ways_end() {
         let (kind, fault, words) = failure(send(&client, get(&server.url(start))).await);
         assert_eq!((kind, fault), (ErrorKind::Network, Some(NetworkError::Redirects)), "{words}");
     }
-    assert_eq!(server.heard().len(), 2 + 1 + 11);
+    assert_eq!(server.requests().len(), 2 + 1 + 11);
 }
 
 #[tokio::test]
-async fn a_way_to_a_closed_address_ends_there() {
+async fn a_redirect_to_a_blocked_address_fails() {
     for location in [
         "http://127.0.0.1:9/",
         "http://169.254.169.254/latest/meta-data/",
@@ -89,7 +89,7 @@ async fn a_way_to_a_closed_address_ends_there() {
 }
 
 #[tokio::test]
-async fn a_way_to_another_scheme_or_with_a_password_is_not_taken() {
+async fn a_redirect_to_another_scheme_or_with_a_password_is_refused() {
     for location in
         ["ftp://a.test/", "file:///etc/passwd", "javascript:x", "http://user:pw@a.test/"]
     {
@@ -120,7 +120,7 @@ async fn method_and_body_go_on_as_the_status_says() {
         request.body = b"the body".to_vec();
         request.headers = vec![("Content-Type".to_owned(), "text/x".to_owned())];
         send(&Network::new(open_to(&[server.address])), request).await.expect("an answer");
-        let last = server.heard().pop().expect("two requests");
+        let last = server.requests().pop().expect("two requests");
         assert!(last.starts_with(&format!("{expected} /end ")), "{status} {method}: {last}");
         assert_eq!(last.contains("the body"), expected != "GET", "{status} {method}: {last}");
         assert_eq!(last.contains("content-type"), expected != "GET", "{status} {method}: {last}");
@@ -128,7 +128,7 @@ async fn method_and_body_go_on_as_the_status_says() {
 }
 
 #[tokio::test]
-async fn who_one_is_is_not_told_to_another_place() {
+async fn credentials_are_not_sent_to_another_origin() {
     let other = Server::start(|_| answer("200 OK", "", ""));
     let target = other.url("/end");
     let first = Server::start(move |request| match path(request) {
@@ -147,9 +147,9 @@ async fn who_one_is_is_not_told_to_another_place() {
     send(&Network::new(open_to(&[first.address, other.address])), request)
         .await
         .expect("an answer");
-    let again = first.heard().pop().expect("asked again").to_ascii_lowercase();
+    let again = first.requests().pop().expect("asked again").to_ascii_lowercase();
     assert!(again.contains("authorization: bearer x") && again.contains("cookie: a=b"), "{again}");
-    let end = other.heard().pop().expect("asked at the end").to_ascii_lowercase();
+    let end = other.requests().pop().expect("asked at the end").to_ascii_lowercase();
     assert!(
         !end.contains("bearer")
             && !end.contains("cookie")

@@ -1,4 +1,4 @@
-//! `secret:NAME` reaches the place it is for and nothing else.
+//! `secret:NAME` is sent to its host and nowhere else.
 
 use haft_core::{
     ErrorKind, ToolError,
@@ -33,7 +33,7 @@ fn headers(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Everything that anybody could see of a result.
+/// Everything of a result that could be shown.
 fn seen(result: &Result<Response, ToolError>) -> String {
     match result {
         Ok(response) => format!("{response:?} {}", String::from_utf8_lossy(&response.body)),
@@ -42,8 +42,8 @@ fn seen(result: &Result<Response, ToolError>) -> String {
 }
 
 #[tokio::test]
-async fn it_stands_in_headers_query_and_body_on_the_wire_and_nowhere_else() {
-    // Sends back whatever it hears, in its headers and its body.
+async fn it_is_only_in_headers_query_and_body_of_the_request() {
+    // The server returns the request in its headers and its body.
     let server = Server::start(|request| {
         let query = path(request).to_owned();
         answer("200 OK", &format!("X-Echo: {query}\nX-Key: {VALUE}"), request)
@@ -54,10 +54,10 @@ async fn it_stands_in_headers_query_and_body_on_the_wire_and_nowhere_else() {
         headers(&[("Authorization", "Bearer secret:KEY"), ("Content-Type", "application/json")]);
     request.body = br#"{"key":"secret:KEY"}"#.to_vec();
     let result = send(&Network::new(settings(&[&server])), request).await;
-    let heard = server.heard().pop().expect("a request");
-    assert!(heard.contains(&format!("authorization: Bearer {VALUE}")), "{heard}");
-    assert!(heard.contains("/p?k=s3cr3t-va%22lue%2B1&x=1"), "{heard}");
-    assert!(heard.contains(r#"{"key":"s3cr3t-va\"lue+1"}"#), "{heard}");
+    let requests = server.requests().pop().expect("a request");
+    assert!(requests.contains(&format!("authorization: Bearer {VALUE}")), "{requests}");
+    assert!(requests.contains("/p?k=s3cr3t-va%22lue%2B1&x=1"), "{requests}");
+    assert!(requests.contains(r#"{"key":"s3cr3t-va\"lue+1"}"#), "{requests}");
     let response = result.as_ref().expect("an answer");
     assert_eq!(response.url, server.url("/p?k=secret:KEY&x=1"));
     let seen = seen(&result);
@@ -70,11 +70,11 @@ async fn a_page_that_is_read_gets_none() {
     let mut request = get(&server.url("/p?k=secret:KEY"));
     request.purpose = Purpose::Reading;
     send(&Network::new(settings(&[&server])), request).await.expect("an answer");
-    assert!(server.heard()[0].contains("/p?k=secret:KEY"), "{:?}", server.heard());
+    assert!(server.requests()[0].contains("/p?k=secret:KEY"), "{:?}", server.requests());
 }
 
 #[tokio::test]
-async fn it_does_not_travel_to_another_place() {
+async fn it_is_not_sent_to_another_origin() {
     let other = Server::start(|_| answer("200 OK", "", "end"));
     let target = other.url("/end");
     let first = Server::start(move |_| answer("307 Keep", &format!("Location: {target}"), ""));
@@ -82,19 +82,19 @@ async fn it_does_not_travel_to_another_place() {
     let mut request = get(&first.url("/?k=secret:KEY"));
     request.headers = headers(&[("X-Api-Key", "secret:KEY"), ("Accept-Language", "de")]);
     send(&client, request.clone()).await.expect("the headers stay behind");
-    let end = other.heard().pop().expect("a request");
+    let end = other.requests().pop().expect("a request");
     assert!(
         !end.contains("s3cr3t")
             && !end.contains("x-api-key")
             && end.contains("accept-language: de"),
         "{end}"
     );
-    // What has it in its body cannot leave it behind.
+    // A request with a secret in its body cannot leave it out.
     request.method = "POST".to_owned();
     request.body = b"secret:KEY".to_vec();
     let (kind, fault, words) = failure(send(&client, request).await);
     assert_eq!((kind, fault), (ErrorKind::Denied, Some(NetworkError::Redirect)), "{words}");
-    assert_eq!(other.heard().len(), 1);
+    assert_eq!(other.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -110,26 +110,26 @@ async fn a_redirect_that_would_carry_it_along_is_not_followed_nor_shown() {
     let seen = seen(&result);
     assert!(!seen.contains("s3cr3t"), "{seen}");
     assert_eq!(failure(result).1, Some(NetworkError::Redirect));
-    assert!(other.heard().is_empty());
+    assert!(other.requests().is_empty());
 }
 
 #[tokio::test]
-async fn at_the_same_place_it_travels_on_unseen() {
+async fn at_the_same_origin_it_is_sent_on_and_redacted() {
     let server = Server::start(|request| match path(request) {
         "/end?k=s3cr3t-va%22lue%2B1" => answer("200 OK", "", "end"),
         _ => answer("302 Found", "Location: /end?k=s3cr3t-va%22lue%2B1", ""),
     });
     let asked = std::sync::Mutex::new(Vec::new());
     let permit = |url: &str| {
-        asked.lock().expect("nobody panics").push(url.to_owned());
+        asked.lock().expect("no test panics").push(url.to_owned());
         Ok(())
     };
     let mut request = get(&server.url("/?k=secret:KEY"));
     request.headers = headers(&[("Authorization", "secret:KEY")]);
     let result = Network::new(settings(&[&server])).send(request, &permit).await;
-    let heard = server.heard().pop().expect("a request");
-    assert!(heard.contains(&format!("authorization: {VALUE}")), "{heard}");
-    let (seen, asked) = (seen(&result), asked.into_inner().expect("nobody panics"));
+    let requests = server.requests().pop().expect("a request");
+    assert!(requests.contains(&format!("authorization: {VALUE}")), "{requests}");
+    let (seen, asked) = (seen(&result), asked.into_inner().expect("no test panics"));
     assert!(
         !seen.contains("s3cr3t") && !format!("{asked:?}").contains("s3cr3t"),
         "{seen} {asked:?}"
@@ -138,7 +138,7 @@ async fn at_the_same_place_it_travels_on_unseen() {
 }
 
 #[tokio::test]
-async fn failures_do_not_tell_it() {
+async fn errors_do_not_contain_it() {
     let server = Server::start(|_| answer("200 OK", "Content-Encoding: gzip", "x"));
     let client = Network::new(settings(&[&server]));
     let port = server.address.port();
@@ -159,5 +159,5 @@ async fn failures_do_not_tell_it() {
             "{url}: {seen}"
         );
     }
-    assert_eq!(server.heard().len(), 1, "only the first one got that far");
+    assert_eq!(server.requests().len(), 1, "only the first one got that far");
 }

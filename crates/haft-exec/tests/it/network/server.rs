@@ -1,5 +1,5 @@
-//! A server that says exactly what a test wants it to say, in pieces of any size, over plain or protected connections. It
-//! runs on a thread of its own, so that tests of either kind can use it.
+//! A server that sends exactly what a test wants, in pieces of any size, over plain or TLS
+//! connections. It runs on its own thread, so that sync and async tests can use it.
 
 use std::{
     net::SocketAddr,
@@ -20,39 +20,39 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, rustls};
 
-/// What to do with a connection once its request is there.
-pub(crate) enum Act {
-    /// Say this and close.
-    Say(Vec<u8>),
-    /// Say this in pieces of so many bytes and close.
+/// The behaviour of a connection after its request.
+pub(crate) enum Reply {
+    /// Sends this and closes.
+    Send(Vec<u8>),
+    /// Sends this in pieces of this many bytes and closes.
     Pieces(Vec<u8>, usize),
-    /// Say the first, then the second again and again until nobody takes it.
+    /// Sends the first, then the second repeatedly until the client closes.
     Endless(Vec<u8>, Vec<u8>),
-    /// Say this, then keep silent until the other side goes.
+    /// Sends this, then waits until the client closes.
     Hang(Vec<u8>),
 }
 
 /// The request as it came: head and body.
-pub(crate) type Script = dyn Fn(&str) -> Act + Send + Sync;
+pub(crate) type Script = dyn Fn(&str) -> Reply + Send + Sync;
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    heard: Arc<Mutex<Vec<String>>>,
-    /// Connections whose other side has gone.
+    requests: Arc<Mutex<Vec<String>>>,
+    /// Connections whose client has closed.
     gone: Arc<AtomicUsize>,
     stop: Option<oneshot::Sender<()>>,
 }
 
 impl Server {
-    pub(crate) fn start(script: impl Fn(&str) -> Act + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
         Self::start_at("127.0.0.1:0", None, Arc::new(script))
     }
 
-    /// Protected by a certificate and its key.
+    /// With a certificate and its key.
     pub(crate) fn protected(
         certificate: &'static [u8],
         key: &'static [u8],
-        script: impl Fn(&str) -> Act + Send + Sync + 'static,
+        script: impl Fn(&str) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let key = rustls::pki_types::PrivateKeyDer::try_from(key).expect("a key");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -67,36 +67,36 @@ impl Server {
     }
 
     fn start_at(at: &'static str, tls: Option<TlsAcceptor>, script: Arc<Script>) -> Self {
-        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
         let gone: Arc<AtomicUsize> = Arc::default();
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
-        let ear = Ear { heard: heard.clone(), gone: gone.clone(), script };
+        let connections = Connections { requests: requests.clone(), gone: gone.clone(), script };
         thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async move {
                 let listener = TcpListener::bind(at).await.expect("a port");
-                tell.send(listener.local_addr().expect("an address")).expect("somebody waits");
+                tell.send(listener.local_addr().expect("an address")).expect("a test waits");
                 tokio::select! {
-                    () = accept(listener, tls, ear) => {}
+                    () = accept(listener, tls, connections) => {}
                     _ = stopped => {}
                 }
             });
         });
         let address = told.recv().expect("it listens");
-        Self { address, heard, gone, stop: Some(stop) }
+        Self { address, requests, gone, stop: Some(stop) }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Every request so far.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().clone()
+    /// Returns every request so far.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().clone()
     }
 
-    /// How many connections were left by the other side while something was still to be said.
+    /// Returns the number of connections that the client closed while the server was still sending.
     pub(crate) fn left(&self) -> usize {
         self.gone.load(Ordering::Acquire)
     }
@@ -111,21 +111,21 @@ impl Drop for Server {
 }
 
 #[derive(Clone)]
-struct Ear {
-    heard: Arc<Mutex<Vec<String>>>,
+struct Connections {
+    requests: Arc<Mutex<Vec<String>>>,
     gone: Arc<AtomicUsize>,
     script: Arc<Script>,
 }
 
-async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, ear: Ear) {
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, connections: Connections) {
     while let Ok((stream, _)) = listener.accept().await {
-        let (tls, ear) = (tls.clone(), ear.clone());
+        let (tls, connections) = (tls.clone(), connections.clone());
         tokio::spawn(async move {
             match tls {
-                None => serve(stream, &ear).await,
+                None => serve(stream, &connections).await,
                 Some(tls) => {
                     if let Ok(stream) = tls.accept(stream).await {
-                        serve(stream, &ear).await;
+                        serve(stream, &connections).await;
                     }
                 }
             }
@@ -133,12 +133,12 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, ear: Ear) {
     }
 }
 
-async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, ear: &Ear) {
-    let Some(request) = hear(&mut stream).await else { return };
-    ear.heard.lock().push(request.clone());
-    let was_left = match (ear.script)(&request) {
-        Act::Say(bytes) => stream.write_all(&bytes).await.is_err(),
-        Act::Pieces(bytes, size) => {
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, connections: &Connections) {
+    let Some(request) = read_request(&mut stream).await else { return };
+    connections.requests.lock().push(request.clone());
+    let was_left = match (connections.script)(&request) {
+        Reply::Send(bytes) => stream.write_all(&bytes).await.is_err(),
+        Reply::Pieces(bytes, size) => {
             let mut is_left = false;
             for piece in bytes.chunks(size) {
                 is_left |= stream.write_all(piece).await.is_err() || stream.flush().await.is_err();
@@ -146,29 +146,29 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, ear: &Ear) {
             }
             is_left
         }
-        Act::Endless(first, again) => {
+        Reply::Endless(first, again) => {
             let mut is_left = stream.write_all(&first).await.is_err();
             while !is_left {
                 is_left = stream.write_all(&again).await.is_err();
             }
             true
         }
-        Act::Hang(bytes) => {
+        Reply::Hang(bytes) => {
             let _ = stream.write_all(&bytes).await;
             let _ = stream.flush().await;
-            // Nothing more is asked: this ends when the other side goes.
+            // No more requests follow: this ends when the client closes.
             let _ = stream.read(&mut [0]).await;
             true
         }
     };
     if was_left {
-        ear.gone.fetch_add(1, Ordering::Release);
+        connections.gone.fetch_add(1, Ordering::Release);
     }
     let _ = stream.shutdown().await;
 }
 
-/// A request: its head, and as much body as it announces.
-async fn hear<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
+/// Reads a request: its head, and a body of the announced length.
+async fn read_request<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {
@@ -185,9 +185,9 @@ async fn hear<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
     }
 }
 
-/// A whole answer with these headers, each ended by a line break.
-pub(crate) fn answer(status: &str, headers: &str, body: impl AsRef<[u8]>) -> Act {
-    Act::Say(bytes(status, headers, body))
+/// A complete response with these headers, each ended by a line break.
+pub(crate) fn answer(status: &str, headers: &str, body: impl AsRef<[u8]>) -> Reply {
+    Reply::Send(bytes(status, headers, body))
 }
 
 pub(crate) fn bytes(status: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {

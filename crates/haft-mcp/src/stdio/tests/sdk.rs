@@ -195,7 +195,7 @@ fn a_client_can_cancel_a_call() {
         // The end waits neither for an answer to the cancelled call nor for its work.
         let begin = Instant::now();
         sdk.end().await;
-        assert!(begin.elapsed() < LAST_ANSWERS_TIMEOUT, "{era:?}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < LAST_ANSWERS_TIMEOUT / 2, "{era:?}: {:?}", begin.elapsed());
     });
 }
 

@@ -22,8 +22,8 @@ const ALL: &str = "SELECT id, workspace, state, created_ms, expires_ms, request,
     taken_by, taken_ms, begun_seq, ended FROM approvals ORDER BY created_ms DESC, id DESC LIMIT $1";
 /// Runs with the ledger entry of a call, so that readers need not search the ledger.
 pub(crate) const END: &str = "UPDATE approvals SET ended = $1 WHERE call_id = $2";
-/// Committed with the entry that begins the call. Affects no row if another process has taken the
-/// call up since.
+/// Committed with the entry that begins the call. Affects no row if another process has claimed the
+/// call since.
 pub(crate) const BEGIN: &str = "UPDATE approvals SET begun_seq = $1 \
     WHERE call_id = $2 AND taken_by = $3 AND (begun_seq IS NULL OR begun_seq = 0)";
 pub(super) const SETTLE: &str = "UPDATE approvals SET state = $1, verdict = $2, decided_by = $3 \
@@ -31,7 +31,7 @@ pub(super) const SETTLE: &str = "UPDATE approvals SET state = $1, verdict = $2, 
 pub(super) const RENEW: &str =
     "UPDATE approvals SET lease_ms = $1 WHERE id = $2 AND asker = $3 AND state = 'pending'";
 /// A lease longer than haft gives was given before the clock was set back, and does not count. A
-/// process that takes a call up and is killed before it begins holds it for as long as the lease:
+/// process that claims a call and is killed before it begins holds it for as long as the lease:
 /// `begun_seq` is 0 until then.
 pub(super) const TAKE: &str = "UPDATE approvals SET taken_by = $1, taken_ms = $2, begun_seq = $3, lease_ms = $4 \
     WHERE id = $5 AND state = 'approved' AND (taken_by IS NULL AND asker = $6 \
@@ -67,7 +67,7 @@ pub(super) struct StoredRequest {
     pub(super) lease_ms: u64,
     pub(super) taken_by: Option<String>,
     pub(super) taken_ms: Option<u64>,
-    /// Sequence number of the entry that begins its call; 0 when the call was taken up by a process
+    /// Sequence number of the entry that begins its call; 0 when the call was claimed by a process
     /// with a ledger and has not begun.
     pub(super) begun_seq: Option<u64>,
 }

@@ -35,7 +35,7 @@ impl StoreApprovals {
         let result = match (record.is_claimed, ended) {
             (false, _) => CallResult::NotRun,
             (true, Some(error)) => CallResult::Ran(Some(error).filter(|error| !error.is_empty())),
-            // It was just taken up and is about to begin.
+            // It was just claimed and is about to begin.
             (true, None) if kept.begun_seq == Some(0) => CallResult::NotRun,
             (true, None) => CallResult::Unknown,
         };
@@ -44,7 +44,7 @@ impl StoreApprovals {
         InboxEntry { record, workspace, requester, taken_ms, result }
     }
 
-    async fn until_handed_over(&self, id: &str) -> Result<CallClaim, ToolError> {
+    async fn until_claimed(&self, id: &str) -> Result<CallClaim, ToolError> {
         let feed = self.feed();
         let newest = self.with_retries(|| feed.newest()).await?;
         let mut subscription = feed.subscribe(newest);
@@ -107,7 +107,7 @@ impl Inbox for StoreApprovals {
     }
 
     fn wait_for_claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<CallClaim, ToolError>> {
-        Box::pin(self.until_handed_over(id))
+        Box::pin(self.until_claimed(id))
     }
 }
 

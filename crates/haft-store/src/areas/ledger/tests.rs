@@ -355,7 +355,7 @@ async fn tampering_is_found_where_it_was_done() {
         ("UPDATE chain SET seq = 4", 5, "appended after the end"),
         ("UPDATE chain SET hash = 'x'", 5, "another hash for its end"),
         ("DELETE FROM chain", 5, "the end of the chain is missing"),
-        ("UPDATE ledger SET seq = -1 WHERE seq = 5", 0, "the number -1"),
+        ("UPDATE ledger SET seq = -1 WHERE seq = 5", 0, "the invalid number -1"),
     ] {
         let fixture = Fixture::new();
         let ledger = fixture.filled(5).await;

@@ -3,7 +3,7 @@
 
 use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
-use haft_core::{ToolError, files::ClosedPath};
+use haft_core::{ToolError, files::UnwritablePath};
 use rusqlite::ErrorCode;
 use rustix::{
     fs::{Access, AtFlags, CWD, accessat},
@@ -93,7 +93,7 @@ impl SqliteErrors<'_> {
         let folders = folder.ancestors().find(|folder| folder.exists());
         let path = folders.into_iter().chain([self.0]).find(is_closed)?;
         let facts = fs::metadata(path).ok()?;
-        let closed = ClosedPath {
+        let closed = UnwritablePath {
             path: &path.display().to_string(),
             owner: facts.uid(),
             own: geteuid().as_raw(),

@@ -1,4 +1,5 @@
-//! Decides, and sees to it that the call runs: where it was asked for, or here when nobody is there any more.
+//! Decides a request and makes its call run: in the process that asked, or here when that process
+//! is gone.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -9,64 +10,66 @@ use haft_core::{
 };
 use haft_exec::Programs;
 
-use super::Desk;
+use super::ApprovalsCommand;
 use crate::{report, stop::Stop, terminal::Label};
 
-impl Desk<'_> {
-    /// Settles a request. One that was approved and not taken up yet may be approved again: its call still has to run.
+impl ApprovalsCommand<'_> {
+    /// Decides a request. An approved request that no process has claimed may be approved again,
+    /// because its call still has to run.
     pub(super) fn decide(
         &self,
-        standing: &InboxEntry,
+        entry: &InboxEntry,
         state: ApprovalState,
         verdict: ApprovalDecision,
     ) -> Result<(), ToolError> {
-        let record = &standing.record;
+        let record = &entry.record;
         let both = (record.state, state);
         if both == (ApprovalState::Approved, ApprovalState::Approved) && !record.is_claimed {
             return Ok(());
         }
-        // Pending to the eye is what counts: a lapsed one is told as that.
+        // An expired request is reported as expired.
         if record.state != ApprovalState::Pending {
             return Err(already_settled(record));
         }
         let decided = self.inbox.decide(&record.request.id, state, verdict);
-        self.bench.runtime.block_on(decided).map(|_| ())
+        self.cli.runtime.block_on(decided).map(|_| ())
     }
 
-    /// Waits until the asker has taken the call up; runs it when there is no asker.
-    pub(super) fn see_it_run(&self, standing: &InboxEntry) -> Result<ExitCode, Stop> {
-        let id = &standing.record.request.id;
-        match self.bench.runtime.block_on(self.inbox.wait_for_claim(id))? {
+    /// Waits until the process that asked has claimed the call. Runs the call here if that process
+    /// is gone.
+    pub(super) fn run_or_wait(&self, entry: &InboxEntry) -> Result<ExitCode, Stop> {
+        let id = &entry.record.request.id;
+        match self.cli.runtime.block_on(self.inbox.wait_for_claim(id))? {
             CallClaim::Taken => {
-                self.say(standing, "approved", "the process that asked runs the call")
+                self.report(entry, "approved", "the process that asked runs the call")
             }
             CallClaim::Free => {
-                let message = "the process that asked is gone; its call runs here";
-                self.bench.terminal.tell(Label::Note, message);
-                let outcome = self.run(standing)?;
-                Ok(report::outcome(self.bench.terminal, self.globals.format, &outcome)?)
+                let message = "the process that asked is gone; running the call here";
+                self.cli.terminal.tell(Label::Note, message);
+                let outcome = self.run(entry)?;
+                Ok(report::outcome(self.cli.terminal, self.globals.format, &outcome)?)
             }
         }
     }
 
     /// Runs the recorded call, once.
-    pub(super) fn run(&self, standing: &InboxEntry) -> Result<Outcome, ToolError> {
-        let gate = self.gate_of(standing)?;
-        let id = standing.record.request.id.clone();
+    pub(super) fn run(&self, entry: &InboxEntry) -> Result<Outcome, ToolError> {
+        let gate = self.gate_of(entry)?;
+        let id = entry.record.request.id.clone();
         let context = Context::new("approvals");
         let stop = context.cancel.clone();
         let work = async {
             let mut work = std::pin::pin!(gate.resume(&id, context));
             tokio::select! {
                 done = &mut work => done,
-                // It stops, and what became of it is recorded.
+                // The cancelled call ends, and its result is recorded.
                 _ = tokio::signal::ctrl_c() => {
                     stop.cancel();
                     work.await
                 }
             }
         };
-        let done = self.bench.runtime.block_on(work);
+        let done = self.cli.runtime.block_on(work);
         Programs::end_everything();
         match done? {
             Submission::Done(outcome) => Ok(*outcome),
@@ -74,26 +77,27 @@ impl Desk<'_> {
         }
     }
 
-    /// A gate for where the call was recorded, with this store.
-    fn gate_of(&self, standing: &InboxEntry) -> Result<Gate, ToolError> {
+    /// Builds a gate for the workspace of the recorded call, with this store.
+    fn gate_of(&self, entry: &InboxEntry) -> Result<Gate, ToolError> {
         let mut globals = self.globals.clone();
-        globals.choices.workspace = Some(standing.workspace.clone());
-        let mut settings = Settings::load(&globals.choices, &self.bench.environment.host)?;
+        globals.choices.workspace = Some(entry.workspace.clone());
+        let mut settings = Settings::load(&globals.choices, &self.cli.environment.host)?;
         settings.directory.clone_from(&settings.workspace);
         settings.store.address.clone_from(&self.settings.store.address);
-        // What the call itself may ask for while it runs is asked here.
-        self.bench.gate(settings, Arc::new(self.bench.prompt()))
+        // Approvals that the call needs while it runs are asked here.
+        self.cli.gate(settings, Arc::new(self.cli.prompt()))
     }
 }
 
-/// The person has approved something else than what the call would touch now.
+/// The call would now access something other than the user approved.
 fn asked_again(id: &str, request: &ApprovalRequest) -> ToolError {
     let message = format!(
-        "the call of request `{id}` did not run: it would touch something else than was approved ({})",
+        "the call of request `{id}` did not run: its accesses differ from the approved ones ({})",
         request.confirmation.message
     );
     let next = &request.id;
     ToolError::conflict(message).hint(format!(
-        "it is asked about again as `{next}`: see it with `haft approvals show {next}`, then approve or deny it"
+        "the new request is `{next}`: inspect it with `haft approvals show {next}`, then approve \
+         or deny it"
     ))
 }

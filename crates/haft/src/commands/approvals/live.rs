@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use self::view::{KeyAction, View};
-use super::Desk;
+use super::ApprovalsCommand;
 use crate::{
     report,
     stop::Stop,
@@ -31,14 +31,14 @@ enum End {
     Run(Box<InboxEntry>),
 }
 
-impl Desk<'_> {
+impl ApprovalsCommand<'_> {
     pub(super) fn live(&self) -> Result<ExitCode, Stop> {
-        let colours = self.bench.terminal.result_colours();
+        let colours = self.cli.terminal.result_colours();
         let mut view = View::new(&self.person, colours);
         loop {
-            match self.bench.runtime.block_on(self.watch(&mut view))? {
+            match self.cli.runtime.block_on(self.watch(&mut view))? {
                 End::Quit => return Ok(ExitCode::SUCCESS),
-                End::Run(standing) => self.run_in_front(&standing)?,
+                End::Run(entry) => self.run_in_front(&entry)?,
             }
         }
     }
@@ -52,8 +52,8 @@ impl Desk<'_> {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut signals = Signals::new()?;
         loop {
-            if let Some(standing) = view.abandoned() {
-                return Ok(End::Run(Box::new(standing)));
+            if let Some(entry) = view.abandoned() {
+                return Ok(End::Run(Box::new(entry)));
             }
             screen.draw(&view.lines(screen.size(), Zoned::now().timestamp()));
             let action = tokio::select! {
@@ -71,9 +71,7 @@ impl Desk<'_> {
             match action {
                 KeyAction::Nothing => {}
                 KeyAction::Quit => return Ok(End::Quit),
-                KeyAction::Decide(standing, verdict) => {
-                    self.settle(view, *standing, verdict).await?
-                }
+                KeyAction::Decide(entry, verdict) => self.settle(view, *entry, verdict).await?,
             }
         }
     }
@@ -89,12 +87,12 @@ impl Desk<'_> {
     async fn settle(
         &self,
         view: &mut View,
-        standing: InboxEntry,
+        entry: InboxEntry,
         verdict: ApprovalDecision,
     ) -> Result<(), Stop> {
-        let id = standing.record.request.id.clone();
+        let id = entry.record.request.id.clone();
         let is_yes = verdict.approved;
-        if standing.record.state == ApprovalState::Pending {
+        if entry.record.state == ApprovalState::Pending {
             let state = if is_yes { ApprovalState::Approved } else { ApprovalState::Denied };
             match self.inbox.decide(&id, state, verdict).await {
                 Ok(_) if is_yes => view.say("approved; the process that asked runs the call"),
@@ -111,28 +109,28 @@ impl Desk<'_> {
     }
 
     /// Runs a call on the normal screen, where its output stays.
-    fn run_in_front(&self, standing: &InboxEntry) -> Result<(), Stop> {
-        let id = &standing.record.request.id;
+    fn run_in_front(&self, entry: &InboxEntry) -> Result<(), Stop> {
+        let id = &entry.record.request.id;
         let message = format!("the process that asked is gone; the call of {id} runs here");
-        self.bench.terminal.tell(Label::Note, &message);
-        match self.run(standing) {
+        self.cli.terminal.tell(Label::Note, &message);
+        match self.run(entry) {
             Ok(outcome) => {
-                report::outcome(self.bench.terminal, self.globals.format, &outcome)?;
+                report::outcome(self.cli.terminal, self.globals.format, &outcome)?;
             }
-            Err(error) => self.bench.terminal.tell(Label::Error, &error.to_string()),
+            Err(error) => self.cli.terminal.tell(Label::Error, &error.to_string()),
         }
         let Ok(tty) = Tty::open() else { return Ok(()) };
         tty.write("[Enter] back to the list\n");
-        self.bench.runtime.block_on(tty.line());
+        self.cli.runtime.block_on(tty.line());
         Ok(())
     }
 }
 
 /// Reports whether an approved call has no process that would run it.
-fn is_left(standing: &InboxEntry) -> bool {
-    standing.record.state == ApprovalState::Approved
-        && standing.result == CallResult::NotRun
-        && standing.requester == RequesterStatus::Gone
+fn is_left(entry: &InboxEntry) -> bool {
+    entry.record.state == ApprovalState::Approved
+        && entry.result == CallResult::NotRun
+        && entry.requester == RequesterStatus::Gone
 }
 
 /// The signals that the view handles.

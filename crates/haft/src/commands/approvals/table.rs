@@ -1,14 +1,14 @@
-//! Requests as lines for a person. Text that comes from a call is made safe here.
+//! Formats requests as text for people. Text from calls is escaped here.
 
 use haft_core::{ApprovalState, CallResult, InboxEntry, RequesterStatus};
 use jiff::Timestamp;
 
 use crate::{prompt::summary, safe_text::shown_in_line, terminal::shorten};
 
-/// Longer summaries are shortened, to this or to the width of the terminal; `show` has them whole.
+/// Longer summaries are truncated to this or to the width of the terminal; `show` prints them whole.
 const MAX_SUMMARY_CHARS: usize = 100;
 
-/// `width` is the one of the terminal; none in a pipe.
+/// Formats requests. `width` is the width of the terminal, or `None` in a pipe.
 pub(super) fn of(entries: &[&InboxEntry], now: Timestamp, width: Option<usize>) -> String {
     let max_chars = width.map_or(MAX_SUMMARY_CHARS, |width| width.saturating_sub(4));
     let line = |entry: &&InboxEntry| {
@@ -19,45 +19,45 @@ pub(super) fn of(entries: &[&InboxEntry], now: Timestamp, width: Option<usize>) 
     entries.iter().map(line).collect()
 }
 
-/// State, tool, age and who asks.
-pub(super) fn row(standing: &InboxEntry, now: Timestamp) -> String {
-    let request = &standing.record.request;
+/// Returns state, tool, age and agents of a request.
+pub(super) fn row(entry: &InboxEntry, now: Timestamp) -> String {
+    let request = &entry.record.request;
     let agents = match &request.agents[..] {
         [] => String::new(),
         agents => format!("  by {}", shown_in_line(&agents.join(" > "))),
     };
     let age = span(now.as_millisecond().saturating_sub(as_signed(request.created_ms)));
-    format!("{}  {}  {age} ago{agents}", state(standing, now), shown_in_line(&request.tool))
+    format!("{}  {}  {age} ago{agents}", state(entry, now), shown_in_line(&request.tool))
 }
 
-/// What stands above the details of a request.
-pub(super) fn about(standing: &InboxEntry, now: Timestamp) -> String {
-    let request = &standing.record.request;
+/// Returns the header above the details of a request.
+pub(super) fn about(entry: &InboxEntry, now: Timestamp) -> String {
+    let request = &entry.record.request;
     let mut lines = vec![
-        format!("{}  {}", shown_in_line(&request.id), row(standing, now)),
+        format!("{}  {}", shown_in_line(&request.id), row(entry, now)),
         format!(
             "in {}, session {}",
-            shown_in_line(&standing.workspace.to_string_lossy()),
+            shown_in_line(&entry.workspace.to_string_lossy()),
             shown_in_line(&request.session)
         ),
     ];
-    if let Some(verdict) = &standing.record.verdict {
+    if let Some(verdict) = &entry.record.verdict {
         let note = verdict.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
-        let word = if verdict.approved { "yes" } else { "no" };
-        let said = format!("{word} by {} via {}{note}", verdict.by, verdict.via);
-        lines.push(shown_in_line(&said).into_owned());
+        let word = if verdict.approved { "approved" } else { "denied" };
+        let decision = format!("{word} by {} via {}{note}", verdict.by, verdict.via);
+        lines.push(shown_in_line(&decision).into_owned());
     }
     lines.join("\n") + "\n"
 }
 
-/// Where it stands, in words.
-pub(super) fn state(standing: &InboxEntry, now: Timestamp) -> String {
-    let InboxEntry { record, requester, result, .. } = standing;
+/// Returns the state as text.
+pub(super) fn state(entry: &InboxEntry, now: Timestamp) -> String {
+    let InboxEntry { record, requester, result, .. } = entry;
     match (record.state, result, requester) {
         (ApprovalState::Pending, _, requester) => {
             let left = as_signed(record.request.expires_ms).saturating_sub(now.as_millisecond());
             let gone =
-                if *requester == RequesterStatus::Gone { ", nobody waits for it" } else { "" };
+                if *requester == RequesterStatus::Gone { ", no process waits for it" } else { "" };
             format!("pending ({} left{gone})", span(left))
         }
         (ApprovalState::Approved, CallResult::NotRun, RequesterStatus::There) => {
@@ -71,7 +71,7 @@ pub(super) fn state(standing: &InboxEntry, now: Timestamp) -> String {
             format!("approved, ran and failed ({})", shown_in_line(error))
         }
         (ApprovalState::Approved, CallResult::Unknown, _) => {
-            "approved and taken up; whether it ran is not known".to_owned()
+            "approved and claimed; result unknown".to_owned()
         }
         (state, _, _) => state.to_string(),
     }
@@ -81,7 +81,7 @@ fn as_signed(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
-/// A length of time, roughly. A clock that was set back makes none of it negative.
+/// Formats an approximate duration. A clock that was set back does not make it negative.
 fn span(ms: i64) -> String {
     match ms.max(0) / 1000 {
         seconds @ 0..60 => format!("{seconds} s"),

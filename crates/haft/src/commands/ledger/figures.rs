@@ -1,4 +1,4 @@
-//! Figures about calls.
+//! Statistics of calls.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ pub(super) struct Figures {
     errors: BTreeMap<&'static str, u64>,
 }
 
-/// How long calls took. A few bytes each, so that the percentiles are exact.
+/// Durations of calls. All are kept, a few bytes each, so that the percentiles are exact.
 #[derive(Default)]
 struct Times {
-    /// Times, each with how many calls took so long.
+    /// Durations, each with the number of calls.
     ms: Vec<(u64, u64)>,
     errors: u64,
 }
@@ -33,7 +33,7 @@ impl Times {
         self.ms.iter().map(|(_, calls)| calls).sum()
     }
 
-    /// The smallest time that so many of a hundred calls did not exceed.
+    /// Returns the smallest duration that `percent` of 100 calls did not exceed.
     fn percentile(&self, percent: u64) -> u64 {
         let mut sorted = self.ms.clone();
         sorted.sort_unstable();
@@ -75,11 +75,11 @@ impl Figures {
     pub(super) fn json(&self) -> Value {
         let tools: serde_json::Map<String, Value> =
             self.tools.iter().map(|(name, times)| (name.clone(), times.json())).collect();
-        let mut told = self.all.json();
-        told["by_tool"] = Value::Object(tools);
-        told["by_decision"] = json!(self.decisions);
-        told["by_error"] = json!(self.errors);
-        told
+        let mut json = self.all.json();
+        json["by_tool"] = Value::Object(tools);
+        json["by_decision"] = json!(self.decisions);
+        json["by_error"] = json!(self.errors);
+        json
     }
 
     pub(super) fn text(&self) -> String {

@@ -1,4 +1,4 @@
-//! Calls as a table for a person.
+//! Formats calls as a table.
 
 use haft_core::{LedgerEntry, policy::Reason};
 use haft_store::{CallEnding, RecordedEntry};
@@ -7,9 +7,9 @@ use jiff::{Timestamp, tz::TimeZone};
 use crate::{safe_text::shown_in_line, terminal::shorten};
 
 const HEADER: [&str; 7] = ["#", "time", "session", "tool", "decision", "rule", "ms"];
-/// Longer cells are shortened; `--json` has them whole.
+/// Longer cells are truncated; `--json` has the whole.
 const MAX_CELL_CHARS: usize = 44;
-/// The columns that give way on a narrow terminal, in this order, and their least width.
+/// Columns that shrink on a narrow terminal, in this order, down to `MIN_CELL_CHARS`.
 const FLEXIBLE: [usize; 4] = [5, 4, 2, 3];
 const MIN_CELL_CHARS: usize = 8;
 
@@ -63,7 +63,7 @@ fn row(RecordedEntry { seq, entry, ending, .. }: &RecordedEntry, zone: &TimeZone
     ]
 }
 
-/// The tool, with how many equal calls the entry stands for.
+/// Returns the tool, with the number of equal calls that the entry stands for.
 fn tool(entry: &LedgerEntry) -> String {
     match entry.repeated {
         Some(repeated) => format!("{} x{}", short(&entry.tool), repeated.calls),
@@ -78,14 +78,14 @@ pub(in crate::commands) fn time(began_ms: u64, zone: &TimeZone) -> String {
     time.map_or_else(|| began_ms.to_string(), shown)
 }
 
-/// The decision of policy, the one of the approver, and the error.
+/// Returns the policy's decision, the approver's answer and the error.
 fn decision(entry: &LedgerEntry) -> String {
     if let Some(dropped) = &entry.dropped {
         return format!("{} older entries dropped", dropped.entries);
     }
     let action = entry.decision.as_ref().map_or("none", |decision| decision.action.name());
     let verdict = entry.verdict.as_ref().map(|verdict| {
-        let word = if verdict.approved { "yes" } else { "no" };
+        let word = if verdict.approved { "approved" } else { "denied" };
         format!(", {word} by {}", verdict.by)
     });
     let error = entry.error.map(|error| format!(" ({error})"));

@@ -1,9 +1,9 @@
-//! `haft policy check`: what is wrong with the rules, each with its place and what to do.
+//! `haft policy check`: lists problems of the rules, each with its position and a fix.
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
-use haft::host::config::{Checked, Settings};
+use haft::host::config::{CheckedConfig, Settings};
 use haft_core::{
     SavedRule, ToolError, ToolSpec,
     policy::{Finding, FindingKind, KnownNames, Source},
@@ -18,24 +18,26 @@ use crate::{
     terminal::{Terminal, Tone, write_out},
 };
 
-/// Something is wrong, as with any other input.
-const WRONG: u8 = 2;
+/// Exit code when there are findings, as for other invalid input.
+const FINDINGS_EXIT_CODE: u8 = 2;
 
 pub(super) fn command() -> Command {
     Command::new("check")
-        .about("Look the rules over: what does not parse, is never heard, fits no tool or is too wide")
+        .about("Check the rules for errors, unused rules, unknown tools and rules that are too \
+            wide")
         .long_about(
-            "Look the rules over: what does not parse, is never heard, fits no tool or is too wide.\n\n\
-             Without FILE the files that are in force here are read together, with the saved rules; a named file is \
-             read by itself, as an admin's when it is called admin.toml, as a project's when it is .haft/config.toml, \
-             else as yours. The exit code is 0 when nothing is found and 2 when something is.",
+            "Check the rules for errors, unused rules, unknown tools and rules that are too wide.\n\n\
+             Without FILE, all active config files are checked together with the saved rules. A \
+             given file is checked alone: as an admin's if its name is admin.toml, as a project's \
+             if it is .haft/config.toml, else as yours. The exit code is 0 without findings, else \
+             2.",
         )
         .arg(
             Arg::new("file")
                 .value_name("FILE")
                 .num_args(0..)
                 .value_parser(value_parser!(PathBuf))
-                .help("Rule files to look at [default: those in force]"),
+                .help("Config files to check [default: the active ones]"),
         )
 }
 
@@ -56,7 +58,7 @@ impl Cli<'_> {
             let saved = self.saved_rules(&globals, &checked)?;
             all.push((checked, saved));
         }
-        let specs = self.specs(&reference::anywhere());
+        let specs = self.specs(&reference::placeholders());
         let found: Vec<Finding> =
             all.iter().flat_map(|(checked, saved)| findings(checked, saved, &specs)).collect();
         let files: Vec<&PathBuf> = all.iter().flat_map(|(checked, _)| &checked.files).collect();
@@ -66,12 +68,16 @@ impl Cli<'_> {
             }
             Format::Text => write_out(&text(self.terminal, &files, &found))?,
         }
-        Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(WRONG) })
+        Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FINDINGS_EXIT_CODE) })
     }
 
-    /// The saved rules, which are there only where the rest can be read.
-    fn saved_rules(&self, globals: &Globals, checked: &Checked) -> Result<Vec<SavedRule>, Stop> {
-        if !checked.faults.is_empty() {
+    /// Returns the saved rules. They can be read only if the config files are valid.
+    fn saved_rules(
+        &self,
+        globals: &Globals,
+        checked: &CheckedConfig,
+    ) -> Result<Vec<SavedRule>, Stop> {
+        if !checked.errors.is_empty() {
             return Ok(Vec::new());
         }
         let settings = self.settings(globals)?;
@@ -80,22 +86,22 @@ impl Cli<'_> {
     }
 }
 
-fn findings(checked: &Checked, saved: &[SavedRule], tools: &[ToolSpec]) -> Vec<Finding> {
+fn findings(checked: &CheckedConfig, saved: &[SavedRule], tools: &[ToolSpec]) -> Vec<Finding> {
     let is_wide: &dyn Fn(&str) -> bool = &haft_shell::is_too_wide;
     let known = KnownNames { tools, saved, is_wide };
-    let faults = checked.faults.iter().map(unreadable);
+    let errors = checked.errors.iter().map(unreadable);
     let rules = checked.settings.iter().flat_map(|settings| settings.policy.findings(&known));
-    faults.chain(rules).collect()
+    errors.chain(rules).collect()
 }
 
-/// The message of a fault begins with its place.
-fn unreadable(fault: &ToolError) -> Finding {
-    let (place, message) = fault.message().split_once(": ").unwrap_or(("", fault.message()));
+/// Converts an error of a config file. Its message starts with the position.
+fn unreadable(error: &ToolError) -> Finding {
+    let (position, message) = error.message().split_once(": ").unwrap_or(("", error.message()));
     Finding {
-        source: Source::named(place),
+        source: Source::named(position),
         kind: FindingKind::Unreadable,
         message: message.to_owned(),
-        hint: fault.next_step().to_owned(),
+        hint: error.next_step().to_owned(),
     }
 }
 
@@ -106,20 +112,20 @@ fn text(terminal: &Terminal, files: &[&PathBuf], found: &[Finding]) -> String {
             FindingKind::Unreadable | FindingKind::Unknown => Tone::Bad,
             _ => Tone::Warning,
         };
-        let place = terminal.result_toned(tone, &safe(terminal, &source.to_string()));
-        lines.push(format!("{place}: {}", safe(terminal, message)));
+        let position = terminal.result_toned(tone, &safe(terminal, &source.to_string()));
+        lines.push(format!("{position}: {}", safe(terminal, message)));
         let next = terminal.result_toned(Tone::Strong, "next:");
         lines.push(format!("  {next} {}", safe(terminal, hint)));
     }
     let n_files = match files.len() {
-        0 => "no rule file is there".to_owned(),
-        1 => "1 rule file read".to_owned(),
-        number => format!("{number} rule files read"),
+        0 => "no config file found".to_owned(),
+        1 => "1 config file checked".to_owned(),
+        number => format!("{number} config files checked"),
     };
     lines.push(match found.len() {
-        0 => format!("{n_files}, nothing found"),
-        1 => format!("{n_files}, 1 thing to look at"),
-        number => format!("{n_files}, {number} things to look at"),
+        0 => format!("{n_files}, no findings"),
+        1 => format!("{n_files}, 1 finding"),
+        number => format!("{n_files}, {number} findings"),
     });
     lines.join("\n") + "\n"
 }

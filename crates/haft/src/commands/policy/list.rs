@@ -1,4 +1,4 @@
-//! `haft policy list`: everything that has a say, with the place it is written at.
+//! `haft policy list`: lists everything that decides on calls, with the position of each rule.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -9,7 +9,7 @@ use haft_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{super::Cli, coloured, safe, told};
+use super::{super::Cli, coloured, describe_saved, safe};
 use crate::{
     globals::{Format, Globals},
     report,
@@ -19,7 +19,7 @@ use crate::{
 
 pub(super) fn command() -> Command {
     Command::new("list")
-        .about("List every rule in force with its place, saved rules, mode, secrets and profiles")
+        .about("List all active rules with file and line, saved rules, mode, secrets and profiles")
 }
 
 impl Cli<'_> {
@@ -30,7 +30,7 @@ impl Cli<'_> {
         let profile = settings.profile.clone();
         let gate = self.gate(settings, Arc::new(self.prompt()))?;
         let saved = self.runtime.block_on(gate.saved_rules().list())?;
-        let all = Listing {
+        let all = PolicyListing {
             policy: gate.policy(),
             saved: &saved,
             agent: globals.choices.agent.as_deref(),
@@ -44,14 +44,14 @@ impl Cli<'_> {
     }
 }
 
-struct Listing<'a> {
+struct PolicyListing<'a> {
     policy: &'a Policy,
     saved: &'a [SavedRule],
     agent: Option<&'a str>,
     profile: Option<&'a str>,
 }
 
-impl Listing<'_> {
+impl PolicyListing<'_> {
     fn text(&self, terminal: &Terminal) -> String {
         let mode = self.policy.effective_mode(self.agent);
         let strong = |text: &str| terminal.result_toned(Tone::Strong, text);
@@ -64,18 +64,18 @@ impl Listing<'_> {
         if let Some(profile) = self.profile {
             lines.push(format!("{} {}", strong("profile"), safe(terminal, profile)));
         }
-        for layer in self.policy.layers().iter().filter(|layer| !is_silent(layer)) {
+        for layer in self.policy.layers().iter().filter(|layer| !is_empty(layer)) {
             let title = match layer.kind {
                 LayerKind::BuiltIn => "built-in rules".to_owned(),
                 LayerKind::Session => layer.file.to_string(),
                 kind => format!("{} rules ({})", kind.name(), layer.file),
             };
             lines.push(format!("\n{}", strong(&safe(terminal, &title))));
-            lines.extend(written(terminal, layer));
+            lines.extend(layer_lines(terminal, layer));
         }
         lines.push(format!("\n{}", strong("saved rules")));
         lines.extend(self.saved_lines(terminal));
-        lines.push(format!("\n{}", strong("secret paths, closed in every mode")));
+        lines.push(format!("\n{}", strong("secret paths, denied in every mode")));
         lines.extend(self.secret_lines().iter().map(|line| format!("  {}", safe(terminal, line))));
         lines.push(format!("\n{}", strong("profiles")));
         lines.extend(self.profile_lines().iter().map(|line| format!("  {}", safe(terminal, line))));
@@ -86,17 +86,19 @@ impl Listing<'_> {
         if self.saved.is_empty() {
             return vec!["  none".to_owned()];
         }
-        let line = |saved: &SavedRule| format!("  {} {}", saved.id, safe(terminal, &told(saved)));
+        let line = |saved: &SavedRule| {
+            format!("  {} {}", saved.id, safe(terminal, &describe_saved(saved)))
+        };
         self.saved.iter().map(line).collect()
     }
 
-    /// The globs of one place on one line.
+    /// Formats the globs of each source on one line.
     fn secret_lines(&self) -> Vec<String> {
         let secrets = &self.policy.secret_paths;
         let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
         let hidden = secrets.hidden().map(|path| (path.source.to_string(), &path.glob));
         let open =
-            secrets.revealed().map(|path| (format!("open after all, {}", path.source), &path.glob));
+            secrets.revealed().map(|path| (format!("excepted, {}", path.source), &path.glob));
         for (place, glob) in hidden.chain(open) {
             match lines.last_mut().filter(|(known, _)| *known == place) {
                 Some((_, globs)) => globs.push(glob),
@@ -139,12 +141,12 @@ impl Listing<'_> {
     }
 }
 
-/// Whether a layer says nothing that could be listed.
-fn is_silent(layer: &Layer) -> bool {
+/// Returns true for a layer without anything to list.
+fn is_empty(layer: &Layer) -> bool {
     layer.rules.is_empty() && layer.agents.is_empty() && layer.mode.is_none()
 }
 
-fn written(terminal: &Terminal, layer: &Layer) -> Vec<String> {
+fn layer_lines(terminal: &Terminal, layer: &Layer) -> Vec<String> {
     let line = |rule: &Rule| rule_line(terminal, layer, rule);
     let mode = layer.mode.iter().map(|mode| format!("  mode  {mode}"));
     let mut lines: Vec<String> = mode.chain(layer.rules.iter().map(line)).collect();
@@ -160,11 +162,11 @@ fn written(terminal: &Terminal, layer: &Layer) -> Vec<String> {
 
 fn rule_line(terminal: &Terminal, layer: &Layer, rule: &Rule) -> String {
     let place = &rule.source;
-    let idle = match layer.is_active(rule) {
+    let inactive = match layer.is_active(rule) {
         true => "",
-        false => ", not in force: a project may only narrow until you trust it",
+        false => ", inactive: a project may only narrow until you trust it",
     };
-    let place = terminal.result_toned(Tone::Faint, &safe(terminal, &format!("{place}{idle}")));
+    let place = terminal.result_toned(Tone::Faint, &safe(terminal, &format!("{place}{inactive}")));
     format!("  {} {}  {place}", coloured(terminal, rule.action), safe(terminal, &rule.text))
 }
 

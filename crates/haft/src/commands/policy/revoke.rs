@@ -1,4 +1,4 @@
-//! `haft policy revoke`: takes saved rules back. All that are named, or none when one name is not clear.
+//! `haft policy revoke`: deletes saved rules: all that are named, or none if one name is ambiguous.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -8,7 +8,7 @@ use haft_core::{SavedRule, ToolError, no_such_rule};
 
 use super::{
     super::{Cli, by_id},
-    told,
+    describe_saved,
 };
 use crate::{
     globals::{Format, Globals},
@@ -17,15 +17,13 @@ use crate::{
 };
 
 pub(super) fn command() -> Command {
-    Command::new("revoke")
-        .about("Take saved rules back, so that their calls are asked for again")
-        .arg(
-            Arg::new("id")
-                .value_name("ID")
-                .required(true)
-                .num_args(1..)
-                .help("The rule's id from `haft policy list`, or its beginning"),
-        )
+    Command::new("revoke").about("Delete saved rules, so that their calls need approval again").arg(
+        Arg::new("id")
+            .value_name("ID")
+            .required(true)
+            .num_args(1..)
+            .help("The rule's id from `haft policy list`, or a prefix of it"),
+    )
 }
 
 impl Cli<'_> {
@@ -36,21 +34,23 @@ impl Cli<'_> {
         let gate = self.gate(settings, Arc::new(self.prompt()))?;
         let saved = self.runtime.block_on(gate.saved_rules().list())?;
         let wanted = matches.get_many::<String>("id").into_iter().flatten();
-        let mut meant: Vec<&SavedRule> = Vec::new();
+        let mut selected: Vec<&SavedRule> = Vec::new();
         for id in wanted {
             let rule = named(&saved, id)?;
-            if !meant.contains(&rule) {
-                meant.push(rule);
+            if !selected.contains(&rule) {
+                selected.push(rule);
             }
         }
-        let mut gone = Vec::new();
-        for rule in meant {
-            gone.push(self.runtime.block_on(gate.saved_rules().revoke(&rule.id))?);
+        let mut revoked = Vec::new();
+        for rule in selected {
+            revoked.push(self.runtime.block_on(gate.saved_rules().revoke(&rule.id))?);
         }
         match globals.format {
-            Format::Json => report::json(self.terminal, &gone)?,
+            Format::Json => report::json(self.terminal, &revoked)?,
             Format::Text => {
-                let lines = gone.iter().map(|rule| format!("gone: {} {}", rule.id, told(rule)));
+                let lines = revoked
+                    .iter()
+                    .map(|rule| format!("revoked: {} {}", rule.id, describe_saved(rule)));
                 self.terminal.print(&lines.collect::<Vec<_>>().join("\n"))?;
             }
         }
@@ -58,7 +58,7 @@ impl Cli<'_> {
     }
 }
 
-/// The one rule whose id begins like this, with or without the word before its first `_`.
+/// Finds the rule with this id prefix. The part up to the first `_` is optional.
 fn named<'a>(saved: &'a [SavedRule], id: &str) -> Result<&'a SavedRule, ToolError> {
     let found = by_id(saved, id, |rule| &rule.id);
     match found[..] {
@@ -66,8 +66,9 @@ fn named<'a>(saved: &'a [SavedRule], id: &str) -> Result<&'a SavedRule, ToolErro
         [] => Err(no_such_rule(id)),
         _ => {
             let ids: Vec<&str> = found.iter().map(|rule| rule.id.as_str()).collect();
-            let message = format!("`{id}` is the beginning of {} saved rules", ids.len());
-            Err(ToolError::input(message).hint(format!("write more of one of {}", ids.join(", "))))
+            let message = format!("`{id}` matches {} saved rules", ids.len());
+            Err(ToolError::input(message)
+                .hint(format!("use a longer prefix of one of {}", ids.join(", "))))
         }
     }
 }
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_an_id_is_enough_where_it_is_clear() {
+    fn an_unambiguous_prefix_of_an_id_is_enough() {
         let all = ["rule_ab1", "rule_ab2", "rule_c", "rule_ab"].map(saved);
         let check = |id: &str, expected: Result<&str, &str>| {
             let found = named(&all, id);
@@ -104,9 +105,9 @@ mod tests {
         check("c", Ok("rule_c"));
         check("rule_c", Ok("rule_c"));
         check("ab2", Ok("rule_ab2"));
-        check("a", Err("`a` is the beginning of 3 saved rules"));
-        check("rule", Err("`rule` is the beginning of 4 saved rules"));
-        check("x", Err("there is no saved rule `x`"));
-        check("", Err("there is no saved rule ``"));
+        check("a", Err("`a` matches 3 saved rules"));
+        check("rule", Err("`rule` matches 4 saved rules"));
+        check("x", Err("unknown saved rule `x`"));
+        check("", Err("unknown saved rule ``"));
     }
 }

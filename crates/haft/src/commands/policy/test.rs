@@ -1,4 +1,4 @@
-//! `haft policy test`: what a rule would have made of the calls that are recorded. Nothing is changed.
+//! `haft policy test`: shows how a rule would have decided recorded calls. Nothing is changed.
 
 use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
 
@@ -21,33 +21,33 @@ use crate::{
     terminal::{Label, Terminal, Tone, write_out},
 };
 
-/// As many as a person reads before believing it.
-const MOST_EXAMPLES: usize = 5;
-/// Inputs may be whole files.
-const LONGEST_INPUT: usize = 160;
+/// More examples would not convince a reader more.
+const MAX_EXAMPLES: usize = 5;
+/// Inputs are truncated, because they may be whole files.
+const MAX_INPUT_CHARS: usize = 160;
 
 pub(super) fn command() -> Command {
     let says = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
     Command::new("test")
-        .about("Say what a rule would have decided over the calls that are recorded")
+        .about("Show how a rule would have decided recorded calls")
         .arg(
             Arg::new("rule")
                 .value_name("RULE")
                 .required(true)
                 .help("A rule, such as `bash(git push *)`"),
         )
-        .arg(says("allow", "What fits it runs unasked; this is what is meant without a word"))
-        .arg(says("ask", "What fits it is asked for"))
-        .arg(says("deny", "What fits it does not run"))
+        .arg(says("allow", "Matching calls run without approval (default)"))
+        .arg(says("ask", "Matching calls need approval"))
+        .arg(says("deny", "Matching calls are denied"))
         .group(ArgGroup::new("action").args(["allow", "ask", "deny"]))
         .arg(
             Arg::new("since")
                 .long("since")
                 .value_name("TIME")
                 .value_parser(since)
-                .help("Only calls since then: 12h, 7d, 2026-01-31 or 2026-01-31T12:00"),
+                .help("Only calls since this time: 12h, 7d, 2026-01-31 or 2026-01-31T12:00"),
         )
         .arg(
             Arg::new("limit")
@@ -55,31 +55,31 @@ pub(super) fn command() -> Command {
                 .value_name("N")
                 .default_value("10000")
                 .value_parser(value_parser!(u32).range(1..=1_000_000))
-                .help("The most calls to look at, newest first"),
+                .help("Maximum number of calls to check, newest first"),
         )
 }
 
-/// What came of it.
+/// The result of the test.
 #[derive(Serialize)]
 struct Trial {
     rule: String,
     action: Action,
-    /// The calls that were looked at.
+    /// Number of calls checked.
     calls: usize,
-    /// Those that the rule speaks of.
+    /// Number of calls that the rule matches.
     speaks_of: usize,
-    /// When the oldest of them was, in milliseconds since 1970.
+    /// Time of the oldest call, in milliseconds since 1970.
     since_ms: Option<u64>,
-    changes: Vec<Change>,
+    changes: Vec<DecisionChange>,
 }
 
-/// Calls that would be decided otherwise, in the same way.
+/// Calls whose decision changes in the same way.
 #[derive(Serialize)]
-struct Change {
+struct DecisionChange {
     from: Action,
     to: Action,
     calls: usize,
-    /// The newest ones.
+    /// The newest of these calls.
     examples: Vec<Example>,
 }
 
@@ -103,9 +103,9 @@ impl Cli<'_> {
         for warning in alone.warnings(&self.registry.names()) {
             self.terminal.tell(Label::Warning, &warning);
         }
-        let most = matches.get_one::<u32>("limit").map_or(0, |most| *most as usize);
+        let max = matches.get_one::<u32>("limit").map_or(0, |max| *max as usize);
         let since = matches.get_one::<u64>("since").copied().unwrap_or_default();
-        let mut entries = self.runtime.block_on(gate.ledger().newest(most))?;
+        let mut entries = self.runtime.block_on(gate.ledger().newest(max))?;
         entries.retain(|entry| entry.began_ms >= since);
         let saved = self.runtime.block_on(gate.saved_rules().active("cli"))?;
         let trial = trial(&gate, &saved, rule, &entries);
@@ -124,7 +124,7 @@ fn rule(matches: &ArgMatches) -> Result<Rule, ToolError> {
         () => Action::Allow,
     };
     let text = matches.get_one::<String>("rule").map_or("", String::as_str);
-    Rule::parse(action, text, Source::named("the rule on trial")).map_err(|error| {
+    Rule::parse(action, text, Source::named("the tested rule")).map_err(|error| {
         ToolError::input(error.to_string())
             .hint("a rule looks like `read`, `web_*` or `write(src/**)`")
     })
@@ -133,7 +133,7 @@ fn rule(matches: &ArgMatches) -> Result<Rule, ToolError> {
 fn trial(gate: &Gate, saved: &[Rule], rule: Rule, entries: &[LedgerEntry]) -> Trial {
     let now = gate.policy();
     let then = now.with_rule(rule.clone());
-    let mut changes: BTreeMap<(Action, Action), Change> = BTreeMap::new();
+    let mut changes: BTreeMap<(Action, Action), DecisionChange> = BTreeMap::new();
     let (mut calls, mut speaks_of, mut since_ms) = (0, 0, None);
     for entry in entries {
         let decided = (now.replay(entry, saved), then.replay(entry, saved));
@@ -142,10 +142,10 @@ fn trial(gate: &Gate, saved: &[Rule], rule: Rule, entries: &[LedgerEntry]) -> Tr
         since_ms = Some(entry.began_ms.min(since_ms.unwrap_or(u64::MAX)));
         speaks_of += usize::from(now.rule_applies(&rule, &entry.tool, &entry.accesses));
         if from != to {
-            let none = || Change { from, to, calls: 0, examples: Vec::new() };
+            let none = || DecisionChange { from, to, calls: 0, examples: Vec::new() };
             let change = changes.entry((from, to)).or_insert_with(none);
             change.calls += 1;
-            if change.examples.len() < MOST_EXAMPLES {
+            if change.examples.len() < MAX_EXAMPLES {
                 change.examples.push(example(entry));
             }
         }
@@ -164,23 +164,23 @@ fn text(terminal: &Terminal, trial: &Trial) -> String {
     let rule = terminal.result_toned(Tone::Strong, &safe(terminal, rule));
     let Some(since) = since_ms else {
         return format!(
-            "{} {rule}\n  nothing is recorded that it could be tried on\n",
+            "{} {rule}\n  no recorded calls to test it on\n",
             coloured(terminal, *action)
         );
     };
     let mut lines = vec![
         format!("{} {rule}", coloured(terminal, *action)),
-        format!("  speaks of {speaks_of} of {calls} recorded calls since {}", moment(*since)),
+        format!("  matches {speaks_of} of {calls} recorded calls since {}", moment(*since)),
     ];
     if changes.is_empty() {
-        lines.push("  and would have decided none of them otherwise".to_owned());
+        lines.push("  and would not have changed a decision".to_owned());
     }
-    for Change { from, to, calls, examples } in changes {
+    for DecisionChange { from, to, calls, examples } in changes {
         let (from, to) = (coloured(terminal, *from), coloured(terminal, *to));
         lines.push(format!("\n  {} to {}: {}", from.trim_end(), to.trim_end(), counted(*calls)));
         lines.extend(examples.iter().map(|example| {
             let call = format!("{} {}", example.tool, example.input);
-            let short: String = call.chars().take(LONGEST_INPUT).collect();
+            let short: String = call.chars().take(MAX_INPUT_CHARS).collect();
             let more = if short.len() < call.len() { "…" } else { "" };
             format!("    {}  {}{more}", moment(example.began_ms), safe(terminal, &short))
         }));

@@ -1,4 +1,5 @@
-//! `haft policy why`: what would become of a call, in whose name, by which rule or mode, and what would alter it.
+//! `haft policy why`: shows how a call would be decided, for which agent, by which rule or mode,
+//! and what would change the decision.
 
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
@@ -24,39 +25,39 @@ use crate::{
 };
 
 pub(super) fn command() -> Command {
-    bare().arg(Arg::new("tool").value_name("TOOL").required(true).help("The tool")).arg(
+    bare().arg(Arg::new("tool").value_name("TOOL").required(true).help("Name of the tool")).arg(
         Arg::new("arguments")
             .value_name("ARGUMENTS")
             .num_args(0..)
             .trailing_var_arg(true)
             .allow_hyphen_values(true)
-            .help("Its arguments as after `haft TOOL`, or as one JSON object"),
+            .help("Arguments of the tool as after `haft TOOL`, or one JSON object"),
     )
 }
 
 fn bare() -> Command {
     Command::new("why")
-        .about("Say what would become of a call, and why, without running it")
+        .about("Show how a call would be decided, and why, without running it")
         .long_about(
-            "Say what would become of a call, and why, without running it.\n\n\
-             Put `policy why` before what you would type: `haft policy why bash 'git push origin main'`, or \
-             `haft policy why call edit -` with JSON on standard input. The answer names the rule with file and \
-             line, or the mode; each command, file and address with its own verdict; the smallest change that \
-             would alter it; and the rules that would be offered with the question. The exit code is 0 whatever \
-             the answer is.",
+            "Show how a call would be decided, and why, without running it.\n\n\
+             Insert `policy why` into the command: `haft policy why bash 'git push origin main'`, \
+             or `haft policy why call edit -` with JSON on standard input. The output names the \
+             rule with file and line, or the mode; the decision for each command, file and \
+             address; the smallest change that would alter the decision; and the rules that an \
+             approver could save. The exit code is 0 for every decision.",
         )
 }
 
-/// The answer for programs.
+/// The output of `--json`.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct WhyReport<'a> {
     #[serde(flatten)]
     explanation: &'a Explanation,
     mode: EffectiveMode,
 }
 
 impl Cli<'_> {
-    /// `haft policy why TOOL …`, the word of the tool being at `place`.
+    /// `haft policy why TOOL …`. `place` is the index of the tool's name.
     pub(super) fn why(
         &self,
         options: Vec<Arg>,
@@ -72,7 +73,7 @@ impl Cli<'_> {
             (Some(tool), Some(input)) => {
                 self.why_json(options, (arguments, place), &*tool, input)?
             }
-            (Some(tool), None) => self.why_words(options, arguments, &*tool)?,
+            (Some(tool), None) => self.why_options(options, arguments, &*tool)?,
             (None, _) if word == "call" => self.why_named(options, arguments)?,
             (None, _) => return Err(self.unknown(word).into()),
         };
@@ -84,15 +85,15 @@ impl Cli<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn why_words(&self, options: Vec<Arg>, arguments: &[OsString], tool: &dyn Tool) -> Asked {
+    fn why_options(&self, options: Vec<Arg>, arguments: &[OsString], tool: &dyn Tool) -> WhyCall {
         let spec = tool.spec();
         let form = ToolCommand::of(&spec.input, &taken(&options));
         let why = bare().subcommand(tool_command(spec, &form));
         let matches = innermost(options, why, arguments)?;
         let globals = Globals::of(&matches);
         let settings = self.settings(&globals)?;
-        let most = settings.limits.input_bytes;
-        let typed = form.input(&matches, || stdin::read_text(most))?;
+        let max_bytes = settings.limits.input_bytes;
+        let typed = form.input(&matches, || stdin::read_text(max_bytes))?;
         let input = whole_input(&typed, &spec.input).map_or(typed, Value::Object);
         Ok((globals, settings, tool.name().to_owned(), Input::Value(input)))
     }
@@ -103,15 +104,15 @@ impl Cli<'_> {
         (arguments, place): (&[OsString], usize),
         tool: &dyn Tool,
         input: Map<String, Value>,
-    ) -> Asked {
-        // The object is known; what is left are the options of every command.
+    ) -> WhyCall {
+        // The JSON object is parsed already. Parse the remaining global options.
         let without = |(index, word): (usize, &OsString)| {
             let is_object =
                 index > place && word.to_str().is_some_and(|word| word.starts_with('{'));
             (!is_object).then(|| word.clone())
         };
         let left: Vec<OsString> = arguments.iter().enumerate().filter_map(without).collect();
-        // In either spelling, so that it is named as it was typed.
+        // Use the name as it was typed, in either spelling.
         let typed = arguments.get(place).map(|word| word.to_string_lossy().into_owned());
         let named = Command::new(typed.unwrap_or_default());
         let matches = innermost(options, bare().subcommand(named), &left)?;
@@ -120,7 +121,7 @@ impl Cli<'_> {
         Ok((globals, settings, tool.name().to_owned(), Input::Value(Value::Object(input))))
     }
 
-    fn why_named(&self, options: Vec<Arg>, arguments: &[OsString]) -> Asked {
+    fn why_named(&self, options: Vec<Arg>, arguments: &[OsString]) -> WhyCall {
         let matches = innermost(options, bare().subcommand(call_command()), arguments)?;
         let globals = Globals::of(&matches);
         let settings = self.settings(&globals)?;
@@ -133,7 +134,7 @@ impl Cli<'_> {
         let mode = gate.policy().effective_mode(agent);
         match globals.format {
             Format::Json => {
-                report::json(self.terminal, &Answer { explanation: explained, mode })?;
+                report::json(self.terminal, &WhyReport { explanation: explained, mode })?;
             }
             Format::Text => write_out(&text(self.terminal, explained, &mode))?,
         }
@@ -141,9 +142,9 @@ impl Cli<'_> {
     }
 }
 
-type Asked = Result<(Globals, Settings, String, Input), Stop>;
+type WhyCall = Result<(Globals, Settings, String, Input), Stop>;
 
-/// The matches of `haft policy why TOOL`.
+/// Returns the matches of `haft policy why TOOL`.
 fn innermost(
     options: Vec<Arg>,
     why: Command,
@@ -157,7 +158,8 @@ fn innermost(
     Ok(matches)
 }
 
-/// The one word after the tool, if it is the input as JSON: an object that has nothing but fields of the tool.
+/// Returns the single argument after the tool if it is the input as JSON: an object with only
+/// fields of the tool.
 fn as_json(rest: &[OsString], options: &[Arg], schema: &Schema) -> Option<Map<String, Value>> {
     let words: Vec<_> = plain_words(rest, options).collect();
     match words[..] {
@@ -166,7 +168,7 @@ fn as_json(rest: &[OsString], options: &[Arg], schema: &Schema) -> Option<Map<St
     }
 }
 
-/// The same for a text that came from standard input into the only field.
+/// Does the same for a text from standard input that went into the only field.
 fn whole_input(typed: &Value, schema: &Schema) -> Option<Map<String, Value>> {
     let fields = typed.as_object().filter(|fields| fields.len() == 1)?;
     object(fields.values().next()?.as_str()?, schema)
@@ -187,28 +189,28 @@ fn text(terminal: &Terminal, explained: &Explanation, mode: &EffectiveMode) -> S
         lines.push(format!("  {name:<9}{}", safe(terminal, text)));
     };
     for repair in &explained.repairs {
-        row("mended", repair);
+        row("repaired", repair);
     }
-    row("for", &whom(explained, mode));
+    row("for", &describe_caller(explained, mode));
     row("because", &decision.reason.to_string());
     row("change", &decision.change);
     for power in &explained.withheld {
-        row("without", &format!("{power}, which a rule denies and the tool can do without"));
+        row("without", &format!("{power}, which a rule denies and the tool does not require"));
     }
-    lines.push("\nwhat it would touch".to_owned());
+    lines.push("\naccesses".to_owned());
     if explained.verdicts.is_empty() {
-        lines.push("  nothing outside itself".to_owned());
+        lines.push("  none".to_owned());
     }
-    lines.extend(explained.verdicts.iter().map(|verdict| touched(terminal, verdict)));
+    lines.extend(explained.verdicts.iter().map(|verdict| access_line(terminal, verdict)));
     if decision.action == Action::Ask {
-        lines.extend(offered(terminal, explained));
+        lines.extend(offer_lines(terminal, explained));
     }
     lines.join("\n") + "\n"
 }
 
-/// In whose name, and what that person or agent may do unasked.
-fn whom(explained: &Explanation, mode: &EffectiveMode) -> String {
-    let who = match explained.agents.as_slice() {
+/// Describes the user or agent that makes the call, with mode and profile.
+fn describe_caller(explained: &Explanation, mode: &EffectiveMode) -> String {
+    let caller = match explained.agents.as_slice() {
         [] => "you".to_owned(),
         agents => format!("agent {}", agents.join(" > ")),
     };
@@ -218,13 +220,13 @@ fn whom(explained: &Explanation, mode: &EffectiveMode) -> String {
     };
     let profile = explained.profile.as_deref();
     let profile = profile.map_or(String::new(), |name| format!(", profile `{name}`"));
-    format!("{who}, mode `{}` ({}{lowered}){profile}", mode.mode, mode.by)
+    format!("{caller}, mode `{}` ({}{lowered}){profile}", mode.mode, mode.by)
 }
 
-fn touched(terminal: &Terminal, verdict: &AccessDecision) -> String {
+fn access_line(terminal: &Terminal, verdict: &AccessDecision) -> String {
     let AccessDecision { access, decision } = verdict;
     let why = match &decision.reason {
-        // The access stands in the line already.
+        // The line already has the access.
         Reason::Mode { mode, .. } => format!("mode `{mode}`"),
         Reason::Secret { glob, source, .. } => format!("`{glob}` is a secret path ({source})"),
         other => other.to_string(),
@@ -234,15 +236,15 @@ fn touched(terminal: &Terminal, verdict: &AccessDecision) -> String {
     format!("  {} {access}  {why}", coloured(terminal, decision.action))
 }
 
-fn offered(terminal: &Terminal, explained: &Explanation) -> Vec<String> {
+fn offer_lines(terminal: &Terminal, explained: &Explanation) -> Vec<String> {
     if explained.offers.is_empty() {
         let why = match explained.decision.reason {
-            Reason::Rule(_) => "a written rule asks, and no saved one goes before it",
-            _ => "a part of this call can be answered only once",
+            Reason::Rule(_) => "a rule in a config file asks, and saved rules cannot override it",
+            _ => "a part of this call can only be approved once",
         };
-        return vec![format!("\nnothing to remember: {why}")];
+        return vec![format!("\nno rule can be saved: {why}")];
     }
-    let heading = "\nwhat a yes may remember, each line enough on its own".to_owned();
+    let heading = "\nrules that an approver could save, each line is sufficient".to_owned();
     let sets =
         explained.offers.iter().map(|rules| format!("  {}", safe(terminal, &rules.join("  "))));
     [heading].into_iter().chain(sets).collect()

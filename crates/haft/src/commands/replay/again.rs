@@ -1,5 +1,6 @@
-//! The looks of a recorded session, made again today. What may change something, or would be asked for, is not run; what is run
-//! is recorded nowhere, since it would become part of the recording.
+//! Runs the read-only calls of a recorded session compare and compares the results. Calls that may
+//! change something or need approval are not run. The new calls are not recorded, because they
+//! would become part of the session.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -11,15 +12,15 @@ use serde_json::{Value, json};
 use super::short;
 use crate::{commands::Cli, globals::Format, report, safe_text::shown_in_line, stop::Stop};
 
-/// More of a difference is not shown.
-const MOST_LINES: usize = 60;
+/// Maximum lines of a diff.
+const MAX_DIFF_LINES: usize = 60;
 
-/// What became of one call.
-enum Again {
+/// The result of running a call compare.
+enum RerunResult {
     Same,
-    /// The difference.
+    /// The diff.
     Different(String),
-    /// Why not.
+    /// The reason.
     NotRun(String),
 }
 
@@ -33,40 +34,42 @@ impl Cli<'_> {
         let ledger = Arc::new(MemoryLedger::default());
         let gate = self.host(settings)?.gate().ledger(ledger).build();
         let direct = recording.calls().iter().filter(|call| call.entry.parent.is_none());
-        let mut ends = Vec::new();
+        let mut comparisons = Vec::new();
         for call in direct {
-            let end = self.runtime.block_on(again(&gate, recording, call));
-            ends.push((call, end));
+            let comparison = self.runtime.block_on(compare(&gate, recording, call));
+            comparisons.push((call, comparison));
         }
-        let differ = ends.iter().any(|(_, end)| matches!(end, Again::Different(_)));
+        let differ = comparisons
+            .iter()
+            .any(|(_, comparison)| matches!(comparison, RerunResult::Different(_)));
         match format {
-            Format::Json => report::json(self.terminal, &as_json(&ends))?,
-            Format::Text => self.terminal.print(&as_text(&ends))?,
+            Format::Json => report::json(self.terminal, &as_json(&comparisons))?,
+            Format::Text => self.terminal.print(&as_text(&comparisons))?,
         }
         Ok(if differ { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
 
-async fn again(gate: &Gate, recording: &Recording, call: &RecordingCall) -> Again {
+async fn compare(gate: &Gate, recording: &Recording, call: &RecordingCall) -> RerunResult {
     let entry = &call.entry;
     if !entry.is_read_only() {
-        return Again::NotRun("it may change something".to_owned());
+        return RerunResult::NotRun("it may change something".to_owned());
     }
     let then = match recording.outcome(call).await {
         Ok(outcome) => outcome,
-        Err(error) => return Again::NotRun(error.message().to_owned()),
+        Err(error) => return RerunResult::NotRun(error.message().to_owned()),
     };
     if then.metadata.contains_key("repeats") {
-        return Again::NotRun("it pointed at an earlier result".to_owned());
+        return RerunResult::NotRun("its result was a pointer to an earlier result".to_owned());
     }
     match make(gate, call).await {
         Ok(now) => {
             let (then, now) = (comparable(&then), comparable(&now));
             let name = format!("{}/{}", call.seq, entry.tool);
-            let difference = haft_tools::difference(&name, &then, &now, MOST_LINES);
-            if then == now { Again::Same } else { Again::Different(difference) }
+            let difference = haft_tools::difference(&name, &then, &now, MAX_DIFF_LINES);
+            if then == now { RerunResult::Same } else { RerunResult::Different(difference) }
         }
-        Err(why) => Again::NotRun(why),
+        Err(why) => RerunResult::NotRun(why),
     }
 }
 
@@ -74,16 +77,16 @@ async fn make(gate: &Gate, RecordingCall { entry, .. }: &RecordingCall) -> Resul
     let mut context = Context::new(&entry.session);
     context.agents.clone_from(&entry.agents);
     let request = CallRequest::new(entry.tool.clone(), entry.input.clone(), context);
-    // A call that fails before it is judged fails in the same words when it is made.
+    // A call that fails before the policy check fails with the same error when it runs.
     if let Ok(explained) = gate.explain(request.clone()).await
         && explained.decision.action != Action::Allow
     {
-        return Err("it would not be allowed unasked today".to_owned());
+        return Err("it would need approval today or be denied".to_owned());
     }
     Ok(gate.call(request).await)
 }
 
-/// What a model reads; the id of a long text is another one every time.
+/// Returns the text for the model, without the id of a long output, which differs every time.
 fn comparable(outcome: &Outcome) -> String {
     match &outcome.output_id {
         Some(id) => outcome.content.replace(id.as_str(), "OUTPUT"),
@@ -91,41 +94,42 @@ fn comparable(outcome: &Outcome) -> String {
     }
 }
 
-fn as_json(ends: &[(&RecordingCall, Again)]) -> Value {
-    let each = |(call, end): &(&RecordingCall, Again)| {
-        let mut told = json!({"seq": call.seq, "tool": call.entry.tool, "input": call.entry.input});
-        let (word, more) = match end {
-            Again::Same => ("same", None),
-            Again::Different(diff) => ("different", Some(("diff", diff))),
-            Again::NotRun(why) => ("not_run", Some(("why", why))),
+fn as_json(comparisons: &[(&RecordingCall, RerunResult)]) -> Value {
+    let each = |(call, comparison): &(&RecordingCall, RerunResult)| {
+        let mut json = json!({"seq": call.seq, "tool": call.entry.tool, "input": call.entry.input});
+        let (word, more) = match comparison {
+            RerunResult::Same => ("same", None),
+            RerunResult::Different(diff) => ("different", Some(("diff", diff))),
+            RerunResult::NotRun(why) => ("not_run", Some(("why", why))),
         };
-        told["now"] = word.into();
+        json["now"] = word.into();
         if let Some((name, text)) = more {
-            told[name] = text.as_str().into();
+            json[name] = text.as_str().into();
         }
-        told
+        json
     };
-    let differ = ends.iter().any(|(_, end)| matches!(end, Again::Different(_)));
-    json!({"differs": differ, "calls": ends.iter().map(each).collect::<Vec<_>>()})
+    let differ =
+        comparisons.iter().any(|(_, comparison)| matches!(comparison, RerunResult::Different(_)));
+    json!({"differs": differ, "calls": comparisons.iter().map(each).collect::<Vec<_>>()})
 }
 
-fn as_text(ends: &[(&RecordingCall, Again)]) -> String {
+fn as_text(comparisons: &[(&RecordingCall, RerunResult)]) -> String {
     let (mut lines, mut same, mut different, mut not_run) = (Vec::new(), 0, 0, 0);
-    for (call, end) in ends {
+    for (call, comparison) in comparisons {
         let (tool, input) = (shown_in_line(&call.entry.tool), short(&call.entry.input));
         let name = format!("{:>5}  {tool}  {input}", call.seq);
-        match end {
-            Again::Same => same += 1,
-            Again::Different(diff) => {
+        match comparison {
+            RerunResult::Same => same += 1,
+            RerunResult::Different(diff) => {
                 different += 1;
-                lines.push(format!("{name}  differs today\n{}", diff.trim_end()));
+                lines.push(format!("{name}  differs now\n{}", diff.trim_end()));
             }
-            Again::NotRun(why) => {
+            RerunResult::NotRun(why) => {
                 not_run += 1;
                 lines.push(format!("{name}  not run: {}", shown_in_line(why)));
             }
         }
     }
-    lines.push(format!("{same} as they were, {different} differ, {not_run} not run"));
+    lines.push(format!("{same} unchanged, {different} differ, {not_run} not run"));
     lines.join("\n")
 }

@@ -1,4 +1,4 @@
-//! `haft store migrate`: everything that is kept, in another place, of either engine.
+//! `haft store migrate`: copies the store to another location or engine.
 
 use std::{
     process::ExitCode,
@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{Arg, ArgMatches, Command};
-use haft::host::config::{Settings, usual_store};
+use haft::host::config::{Settings, default_store};
 use haft_core::ToolError;
 use haft_store::{CopyStep, CopySummary, StoreAddress, copy_store};
 use serde_json::json;
@@ -14,26 +14,28 @@ use serde_json::json;
 use super::Cli;
 use crate::{globals::Format, report, stop::Stop, terminal::Label};
 
-/// A line that changes more often is not read.
-const SHOWN_EVERY: Duration = Duration::from_millis(100);
+/// A line that changes more often would be unreadable. that changes more often.
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn command() -> Command {
     let place = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("URL").help(help)
     };
     Command::new("migrate")
-        .about("Copy everything to another store: from a file to PostgreSQL, back, or between two of a kind")
+        .about("Copy everything to another store: between files and PostgreSQL, in any direction")
         .long_about(
-            "Copy everything to another store: from a file to PostgreSQL, back, or between two of a kind.\n\n\
-             The source stays as it is and is read at one moment; end other hafts that use it first, or what they \
-             record meanwhile is not in the copy, which is told. The target must hold nothing yet. It is written in one \
-             transaction, after which rows are counted and the chain of the ledger is verified: when anything goes \
-             wrong, nothing of the source is in the target, and the same command can be given again.\n\n\
-             A store is `sqlite:PATH`, a path, or `postgres://USER@HOST/DATABASE`. Saved rules and open questions count in \
-             the copy as they did, as long as your key (in your state folder) is the same.",
+            "Copy everything to another store: between files and PostgreSQL, in any direction.\n\n\
+             The source is not changed. haft reads it in one snapshot, so first stop other haft \
+             processes that use it; calls that they record during the copy are missing in it, and \
+             haft warns about them. The target must be empty. haft writes it in one transaction, \
+             then counts the rows and verifies the ledger's chain of hashes. After an error the \
+             target is still empty, and you can run the command again.\n\n\
+             A store is `sqlite:PATH`, a path, or `postgres://USER@HOST/DATABASE`. Saved rules and \
+             pending approvals stay valid in the copy if your key (in your state folder) is the \
+             same.",
         )
-        .arg(place("from", "The store to copy [default: the one in use]"))
-        .arg(place("to", "Where to").required(true))
+        .arg(place("from", "The store to copy [default: the active one]"))
+        .arg(place("to", "The target store").required(true))
 }
 
 impl Cli<'_> {
@@ -49,10 +51,10 @@ impl Cli<'_> {
             text.map(|text| StoreAddress::parse(text, &settings.directory)).transpose()
         };
         let from = named("from")?.unwrap_or_else(|| settings.store.address.clone());
-        let to = named("to")?.ok_or_else(|| ToolError::input("no place to copy to"))?;
+        let to = named("to")?.ok_or_else(|| ToolError::input("no target store"))?;
         let mut shown = Instant::now();
         let show = |step: CopyStep<'_>| {
-            if shown.elapsed() >= SHOWN_EVERY {
+            if shown.elapsed() >= STATUS_INTERVAL {
                 shown = Instant::now();
                 let CopyStep { table, rows, of } = step;
                 let share = rows.saturating_mul(100).checked_div(of).unwrap_or(100);
@@ -62,58 +64,62 @@ impl Cli<'_> {
         let copied = self.runtime.block_on(copy_store(&from, &to, show));
         self.terminal.end_status();
         let copied = copied?;
-        self.warn_of(&copied, &from);
+        self.warn_about(&copied, &from);
         let next = next_step(settings, &to);
         match format {
             Format::Json => {
-                let mut told = serde_json::to_value(&copied).map_err(|error| {
-                    ToolError::internal(format!("what was copied is no JSON: {error}"))
+                let mut report = serde_json::to_value(&copied).map_err(|error| {
+                    ToolError::internal(format!("cannot convert the result to JSON: {error}"))
                 })?;
                 let tables: serde_json::Map<_, _> =
                     copied.tables.iter().map(|(name, rows)| (name.clone(), json!(rows))).collect();
-                told["tables"] = tables.into();
-                told["from"] = from.to_string().into();
-                told["to"] = to.to_string().into();
-                told["next"] = next.into();
-                report::json(self.terminal, &told)?;
+                report["tables"] = tables.into();
+                report["from"] = from.to_string().into();
+                report["to"] = to.to_string().into();
+                report["next"] = next.into();
+                report::json(self.terminal, &report)?;
             }
             Format::Text => {
                 let CopySummary { rows, calls, tables, .. } = &copied;
                 let count = tables.len();
-                let told = format!(
-                    "copied {rows} rows of {count} tables, {calls} ledger entries among them, from {from} to {to}"
+                let summary = format!(
+                    "copied {rows} rows of {count} tables, including {calls} ledger entries, from \
+                     {from} to {to}"
                 );
-                self.terminal.print(&format!("{told}\nnext: {next}"))?;
+                self.terminal.print(&format!("{summary}\nnext: {next}"))?;
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn warn_of(&self, copied: &CopySummary, from: &StoreAddress) {
+    fn warn_about(&self, copied: &CopySummary, from: &StoreAddress) {
         let warn = |text: String| self.terminal.tell(Label::Warning, &text);
         if let Some(fault) = copied.faults.first() {
             let (count, seq) = (copied.faults.len(), fault.seq);
             warn(format!(
-                "the chain of the ledger was broken before, first at entry {seq} ({count} in all); it is copied as it is"
+                "the ledger's chain of hashes was already broken, first at entry {seq} ({count} \
+                 errors in total); it was copied unchanged"
             ));
         }
         if !copied.left_behind.is_empty() {
             let names = copied.left_behind.join(", ");
-            warn(format!("tables that are not haft's stayed behind: {names}"));
+            warn(format!("tables that do not belong to haft were not copied: {names}"));
         }
         if copied.missed > 0 {
             let missed = copied.missed;
             warn(format!(
-                "{missed} calls were recorded in {from} meanwhile and are not in the copy: end the hafts that use it and copy again"
+                "{missed} calls were recorded in {from} during the copy and are missing in it: \
+                 stop the haft processes that use it and copy again"
             ));
         }
     }
 }
 
-/// What makes haft use the copy.
+/// Returns the configuration that makes haft use the copy.
 fn next_step(settings: &Settings, to: &StoreAddress) -> String {
-    if *to == usual_store(&settings.workspace) {
-        return "this is where haft looks when nothing else is set: take `url` under `[store]` out of your config.toml".to_owned();
+    if *to == default_store(&settings.workspace) {
+        return "this is the default store: remove `url` under `[store]` from your config.toml"
+            .to_owned();
     }
     let (url, note) = match to {
         StoreAddress::Sqlite(path) => (path.display().to_string(), ""),
@@ -125,12 +131,10 @@ fn next_step(settings: &Settings, to: &StoreAddress) -> String {
         }
     };
     let url = toml_text(&url);
-    format!(
-        "write this into your config.toml, and haft uses the copy\n\n[store]\nurl = {url}{note}"
-    )
+    format!("add this to your config.toml to use the copy\n\n[store]\nurl = {url}{note}")
 }
 
-/// As TOML has texts: JSON's escapes are among its own.
+/// Quotes a text for TOML, which accepts JSON's escapes.
 fn toml_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

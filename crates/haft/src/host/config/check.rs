@@ -1,4 +1,4 @@
-//! Reads rule files to look them over: a fault in one must not hide those in the others.
+//! Reads config files to check them. An error in one file does not hide errors in the others.
 
 use std::path::{Path, PathBuf};
 
@@ -8,47 +8,48 @@ use haft_core::{
 };
 
 use super::{
-    ADMIN_FILE, Absence, File, Files, PROJECT_FILE, Place, Settings, read, store, user_file,
-    workspace,
+    ADMIN_FILE, ConfigFile, ConfigFiles, ConfigLocation, MissingFile, PROJECT_FILE, Settings,
+    read_file, store, user_file, workspace,
 };
 use crate::host::{Choices, environment::Environment};
 
-/// Rule files, as far as they can be read.
-pub struct Checked {
-    /// Those that are there.
+/// The result of checking config files.
+pub struct CheckedConfig {
+    /// The files that exist.
     pub files: Vec<PathBuf>,
-    /// What cannot be read, beginning with the place.
-    pub faults: Vec<ToolError>,
-    /// What the others say together.
+    /// Errors, each starting with the position in the file.
+    pub errors: Vec<ToolError>,
+    /// The merged settings of the valid files.
     pub settings: Option<Settings>,
 }
 
 impl Settings {
-    /// The files that are in force here.
+    /// Checks the config files that apply in the working directory.
     ///
     /// # Errors
-    /// When there is no workspace to look for them in.
-    pub fn check(choices: &Choices, environment: &Environment) -> Result<Checked, ToolError> {
+    /// When there is no workspace.
+    pub fn check(choices: &Choices, environment: &Environment) -> Result<CheckedConfig, ToolError> {
         let directory = directory(environment)?;
         let workspace = workspace::find(choices.workspace.as_deref(), &directory)?;
-        let (user, absence) = user_file(choices, environment);
-        let mut places = vec![(LayerKind::Admin, PathBuf::from(ADMIN_FILE), Absence::Usual)];
+        let (user, if_missing) = user_file(choices, environment);
+        let mut places = vec![(LayerKind::Admin, PathBuf::from(ADMIN_FILE), MissingFile::Skip)];
         let admin = environment.admin_config.iter();
-        places.extend(admin.map(|path| (LayerKind::Admin, path.clone(), Absence::Error)));
-        places.push((LayerKind::User, user, absence));
-        places.push((LayerKind::Project, workspace.join(PROJECT_FILE), Absence::Usual));
+        places.extend(admin.map(|path| (LayerKind::Admin, path.clone(), MissingFile::Fail)));
+        places.push((LayerKind::User, user, if_missing));
+        places.push((LayerKind::Project, workspace.join(PROJECT_FILE), MissingFile::Skip));
         Ok(checked(places, (choices, environment), (workspace, directory)))
     }
 
-    /// One file by itself, as what its place says it is.
+    /// Checks one file alone. Its path decides whether it counts as an admin's, the user's or a
+    /// project's file.
     ///
     /// # Errors
-    /// When there is no workspace to speak of.
+    /// When there is no workspace.
     pub fn check_file(
         file: &Path,
         choices: &Choices,
         environment: &Environment,
-    ) -> Result<Checked, ToolError> {
+    ) -> Result<CheckedConfig, ToolError> {
         let directory = directory(environment)?;
         let workspace = workspace::find(choices.workspace.as_deref(), &directory)?;
         let is_admin = file == Path::new(ADMIN_FILE)
@@ -59,45 +60,50 @@ impl Settings {
             () if file.ends_with(PROJECT_FILE) => LayerKind::Project,
             () => LayerKind::User,
         };
-        let place = (kind, file.to_owned(), Absence::Error);
+        let place = (kind, file.to_owned(), MissingFile::Fail);
         Ok(checked(vec![place], (choices, environment), (workspace, directory)))
     }
 }
 
 fn directory(environment: &Environment) -> Result<PathBuf, ToolError> {
     environment.directory.clone().ok_or_else(|| {
-        ToolError::input("the folder you are in is gone").hint("change to one that is there")
+        ToolError::input("the working directory no longer exists")
+            .hint("change to an existing directory")
     })
 }
 
 fn checked(
-    places: Vec<(LayerKind, PathBuf, Absence)>,
+    places: Vec<(LayerKind, PathBuf, MissingFile)>,
     (choices, environment): (&Choices, &Environment),
     (workspace, directory): (PathBuf, PathBuf),
-) -> Checked {
-    let nowhere = Path::new("your config.toml");
-    let mut all = Files {
+) -> CheckedConfig {
+    let unnamed = Path::new("your config.toml");
+    let mut all = ConfigFiles {
         admin: Vec::new(),
-        user: File::empty(LayerKind::User, nowhere),
+        user: ConfigFile::empty(LayerKind::User, unnamed),
         project: None,
         session: Layer::new(LayerKind::Session, "the command line"),
         sandbox: None,
     };
-    let (mut files, mut faults) = (Vec::new(), Vec::new());
-    for (kind, path, absence) in places {
-        match read(Place::new(kind, &path, environment.home.as_deref()), &path, absence) {
+    let (mut files, mut errors) = (Vec::new(), Vec::new());
+    for (kind, path, if_missing) in places {
+        match read_file(
+            ConfigLocation::new(kind, &path, environment.home.as_deref()),
+            &path,
+            if_missing,
+        ) {
             Ok(None) => continue,
             Ok(Some(file)) => match kind {
                 LayerKind::Admin => all.admin.push(file),
                 LayerKind::Project => all.project = Some(file),
                 _ => all.user = file,
             },
-            Err(fault) => faults.push(fault),
+            Err(error) => errors.push(error),
         }
         files.push(path);
     }
-    let store = store::settled(choices, &all.admin, &all.user, (&workspace, &directory));
+    let store = store::merged(choices, &all.admin, &all.user, (&workspace, &directory));
     let settings = store.and_then(|store| all.settings(workspace, directory, store));
-    let settings = settings.map_err(|fault| faults.push(fault)).ok();
-    Checked { files, faults, settings }
+    let settings = settings.map_err(|error| errors.push(error)).ok();
+    CheckedConfig { files, errors, settings }
 }

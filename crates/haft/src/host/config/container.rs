@@ -1,12 +1,12 @@
-//! What files say of containers, and how their words become one.
+//! Reads `[container]` and merges it over all files.
 
 use std::time::Duration;
 
 use haft_exec::ContainerSettings;
 
-/// What one file says; what it does not say is somebody else's or the default.
+/// The keys that one file sets. Missing keys come from other files or defaults.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ContainerWords {
+pub(super) struct ContainerConfig {
     pub(super) engine: Option<String>,
     pub(super) image: Option<String>,
     pub(super) user: Option<String>,
@@ -19,31 +19,31 @@ pub(super) struct ContainerWords {
     pub(super) max_age_secs: Option<usize>,
 }
 
-/// Key by key the first file that speaks.
-pub(super) fn settled<'a>(
-    files: impl Iterator<Item = &'a ContainerWords> + Clone,
+/// Merges the files: for each key the first file that sets it counts.
+pub(super) fn merged<'a>(
+    files: impl Iterator<Item = &'a ContainerConfig> + Clone,
 ) -> ContainerSettings {
-    let usual = ContainerSettings::default();
-    let text = |key: fn(&ContainerWords) -> &Option<String>| {
-        files.clone().find_map(|words| key(words).clone())
+    let default = ContainerSettings::default();
+    let text = |key: fn(&ContainerConfig) -> &Option<String>| {
+        files.clone().find_map(|config| key(config).clone())
     };
-    let age = files.clone().find_map(|words| words.max_age_secs);
+    let age = files.clone().find_map(|config| config.max_age_secs);
     ContainerSettings {
-        engine: text(|words| &words.engine),
-        image: text(|words| &words.image).unwrap_or(usual.image),
-        user: text(|words| &words.user),
-        memory: text(|words| &words.memory).unwrap_or(usual.memory),
-        cpus: text(|words| &words.cpus),
-        pids: files.clone().find_map(|words| words.pids).unwrap_or(usual.pids),
-        network: text(|words| &words.network),
-        read_only: files.clone().find_map(|words| words.read_only).unwrap_or(usual.read_only),
-        tmpfs: files.clone().find_map(|words| words.tmpfs.clone()).unwrap_or(usual.tmpfs),
-        longest: age.map_or(usual.longest, |secs| Duration::from_secs(secs as u64)),
-        patience: usual.patience,
+        engine: text(|config| &config.engine),
+        image: text(|config| &config.image).unwrap_or(default.image),
+        user: text(|config| &config.user),
+        memory: text(|config| &config.memory).unwrap_or(default.memory),
+        cpus: text(|config| &config.cpus),
+        pids: files.clone().find_map(|config| config.pids).unwrap_or(default.pids),
+        network: text(|config| &config.network),
+        read_only: files.clone().find_map(|config| config.read_only).unwrap_or(default.read_only),
+        tmpfs: files.clone().find_map(|config| config.tmpfs.clone()).unwrap_or(default.tmpfs),
+        max_age: age.map_or(default.max_age, |secs| Duration::from_secs(secs as u64)),
+        timeout: default.timeout,
     }
 }
 
-/// Nothing that the engine could take for an option.
+/// Returns false for text that the engine could parse as an option.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('-') && !text.contains(char::is_whitespace)
 }
@@ -62,7 +62,7 @@ pub(super) fn is_number(text: &str) -> bool {
     text.parse::<f64>().is_ok_and(|number| number.is_finite() && number > 0.0)
 }
 
-pub(super) fn is_place(text: &str) -> bool {
+pub(super) fn is_directory(text: &str) -> bool {
     text.starts_with('/') && text.len() > 1 && !text.contains([':', ',', '\n'])
 }
 
@@ -71,34 +71,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_by_key_the_first_that_speaks_is_heard() {
-        let admin = ContainerWords { pids: Some(7), ..ContainerWords::default() };
-        let user = ContainerWords {
+    fn each_key_comes_from_the_first_file_that_sets_it() {
+        let admin = ContainerConfig { pids: Some(7), ..ContainerConfig::default() };
+        let user = ContainerConfig {
             pids: Some(9),
             image: Some("mine".to_owned()),
             read_only: Some(false),
             max_age_secs: Some(60),
-            ..ContainerWords::default()
+            ..ContainerConfig::default()
         };
-        let settings = settled([admin, user].iter());
+        let settings = merged([admin, user].iter());
         let expected = ContainerSettings {
             pids: 7,
             image: "mine".to_owned(),
             read_only: false,
-            longest: Duration::from_secs(60),
+            max_age: Duration::from_secs(60),
             ..ContainerSettings::default()
         };
         assert_eq!(settings, expected);
     }
 
     #[test]
-    fn words_that_no_engine_could_mean_are_refused() {
+    fn values_that_no_engine_accepts_are_refused() {
         for (is_it, good, bad) in [
             (is_name as fn(&str) -> bool, vec!["a/b:1", "none"], vec!["", "-v", "--x", "a b"]),
             (is_user, vec!["0", "1000:100"], vec!["", "me", "1:", "-1", "1:2:3"]),
             (is_size, vec!["2g", "512m", "100"], vec!["", "g", "2x", "-1g", "0g"]),
             (is_number, vec!["1", "0.5"], vec!["", "x", "-1", "0", "inf", "NaN"]),
-            (is_place, vec!["/tmp", "/a/b"], vec!["", "/", "tmp", "/a:ro", "/a,b"]),
+            (is_directory, vec!["/tmp", "/a/b"], vec!["", "/", "tmp", "/a:ro", "/a,b"]),
         ] {
             assert!(good.iter().all(|text| is_it(text)), "{good:?}");
             assert!(!bad.iter().any(|text| is_it(text)), "{bad:?}");

@@ -1,5 +1,5 @@
-//! One config file, read. Every fault is told with file, line and column, what stands there and what was expected;
-//! every rule keeps the line it is written on. Which file counts for what is decided a floor above.
+//! Parses one config file. Every error names file, line and column, what was found and what was
+//! expected. Every rule keeps its line number. The parent module merges the files.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,46 +18,46 @@ use toml::{
 };
 
 use super::{
-    Sizes,
-    container::{self, ContainerWords},
-    journal::JournalWords,
-    keys::{self, Table},
-    network::NetworkWords,
-    outputs::OutputWords,
-    sandbox::{BACKENDS, ShownWords, backend_named},
-    store::StoreWords,
+    AllLimits,
+    container::{self, ContainerConfig},
+    journal::JournalConfig,
+    keys::{self, ConfigTable},
+    network::NetworkConfig,
+    outputs::OutputConfig,
+    sandbox::{BACKENDS, SandboxConfig, backend_named},
+    store::StoreConfig,
 };
 
 const ACTIONS: [Action; 3] = [Action::Allow, Action::Ask, Action::Deny];
 
-/// What a file says.
-pub(super) struct File {
+/// The content of one config file.
+pub(super) struct ConfigFile {
     pub(super) layer: Layer,
     pub(super) profile: Option<String>,
     pub(super) profiles: Vec<(String, Profile)>,
     pub(super) secrets: Vec<SecretPath>,
-    /// Globs on paths that are no secret after all.
+    /// Globs on paths that are not secret despite matching a secret glob.
     pub(super) except: Vec<String>,
     /// Project folders whose `allow` rules count.
     pub(super) trust: Vec<PathBuf>,
-    /// Folders outside the workspace that file tools may work in, by name.
+    /// Additional folders that file tools may work in, by name.
     pub(super) roots: Vec<(String, PathBuf)>,
-    pub(super) limits: Vec<(Limit, usize)>,
-    /// What commands run in.
+    pub(super) limits: Vec<(ConfigLimit, usize)>,
+    /// Sandbox backend for commands.
     pub(super) sandbox: Option<ProcessSettings>,
-    /// Folders outside the workspace that sandboxed commands see.
-    pub(super) shown: ShownWords,
-    /// What it says of containers.
-    pub(super) container: ContainerWords,
-    /// How other machines are reached.
-    pub(super) network: NetworkWords,
-    /// Where calls are recorded.
-    pub(super) store: StoreWords,
-    pub(super) journal: JournalWords,
-    pub(super) outputs: OutputWords,
+    /// Folders outside the workspace that sandboxed commands can access.
+    pub(super) shown: SandboxConfig,
+    /// Settings of the container backend.
+    pub(super) container: ContainerConfig,
+    /// Network settings.
+    pub(super) network: NetworkConfig,
+    /// Store settings.
+    pub(super) store: StoreConfig,
+    pub(super) journal: JournalConfig,
+    pub(super) outputs: OutputConfig,
 }
 
-impl File {
+impl ConfigFile {
     pub(super) fn empty(kind: LayerKind, path: &Path) -> Self {
         Self {
             layer: Layer::new(kind, &super::name_of(path)),
@@ -69,24 +69,24 @@ impl File {
             roots: Vec::new(),
             limits: Vec::new(),
             sandbox: None,
-            shown: ShownWords::default(),
-            container: ContainerWords::default(),
-            network: NetworkWords::default(),
-            store: StoreWords::default(),
-            journal: JournalWords::default(),
-            outputs: OutputWords::default(),
+            shown: SandboxConfig::default(),
+            container: ContainerConfig::default(),
+            network: NetworkConfig::default(),
+            store: StoreConfig::default(),
+            journal: JournalConfig::default(),
+            outputs: OutputConfig::default(),
         }
     }
 }
 
-/// Which file it is, and where `~` leads.
-pub(super) struct Place<'a> {
+/// A config file's kind, name, and the directory that `~` stands for.
+pub(super) struct ConfigLocation<'a> {
     kind: LayerKind,
     file: Arc<str>,
     home: Option<&'a Path>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ConfigLocation<'a> {
     pub(super) fn new(kind: LayerKind, path: &Path, home: Option<&'a Path>) -> Self {
         Self { kind, file: super::name_of(path), home }
     }
@@ -94,7 +94,7 @@ impl<'a> Place<'a> {
 
 /// A size or time that a file may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
+pub(super) enum ConfigLimit {
     InputBytes,
     ContentBytes,
     ContentLines,
@@ -103,7 +103,7 @@ pub(super) enum Limit {
     MemoryMb,
 }
 
-impl Limit {
+impl ConfigLimit {
     pub(super) const ALL: [(&'static str, Self); 6] = [
         ("input_bytes", Self::InputBytes),
         ("content_bytes", Self::ContentBytes),
@@ -117,14 +117,14 @@ impl Limit {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, limit)| limit)
     }
 
-    /// What holds when nobody sets it, where that is the same on every machine.
+    /// Returns the default. `None` when it depends on the machine.
     pub(super) fn default(self) -> Option<usize> {
-        (self != Self::MemoryMb).then(|| self.of(&Sizes::default()))
+        (self != Self::MemoryMb).then(|| self.of(&AllLimits::default()))
     }
 
-    /// What it is now.
-    pub(super) fn of(self, limits: &Sizes) -> usize {
-        let Sizes { calls: limits, commands } = limits;
+    /// Returns the current value.
+    pub(super) fn of(self, limits: &AllLimits) -> usize {
+        let AllLimits { calls: limits, commands } = limits;
         let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         match self {
             Self::InputBytes => limits.input_bytes,
@@ -136,8 +136,8 @@ impl Limit {
         }
     }
 
-    pub(super) fn set(self, limits: &mut Sizes, value: usize) {
-        let Sizes { calls: limits, commands } = limits;
+    pub(super) fn set(self, limits: &mut AllLimits, value: usize) {
+        let AllLimits { calls: limits, commands } = limits;
         match self {
             Self::InputBytes => limits.input_bytes = value,
             Self::ContentBytes => limits.content_bytes = value,
@@ -148,65 +148,65 @@ impl Limit {
         }
     }
 
-    pub(super) fn lower(self, limits: &mut Sizes, value: usize) {
-        let present = self.of(limits);
-        self.set(limits, value.min(present));
+    pub(super) fn lower(self, limits: &mut AllLimits, value: usize) {
+        let current = self.of(limits);
+        self.set(limits, value.min(current));
     }
 }
 
-/// Reads a file's text.
+/// Parses a file's text.
 ///
 /// # Errors
 /// Of kind `input`, beginning with `file:line:column`.
-pub(super) fn parse(text: &str, place: &Place<'_>) -> Result<File, ToolError> {
-    let reader = Reader { text, place };
+pub(super) fn parse(text: &str, location: &ConfigLocation<'_>) -> Result<ConfigFile, ToolError> {
+    let source = ConfigText { text, location };
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        reader.fault(at, error.message(), "mend the TOML")
+        source.error(at, error.message(), "fix the TOML syntax")
     })?;
-    let root = Section { reader: &reader, path: "", table: table.get_ref() };
+    let root = ConfigSection { source: &source, path: "", table: table.get_ref() };
     root.file()
 }
 
-/// The text with its place, to say where something stands.
-pub(super) struct Reader<'a> {
+/// The text of a file with its name, to report positions.
+pub(super) struct ConfigText<'a> {
     text: &'a str,
-    place: &'a Place<'a>,
+    location: &'a ConfigLocation<'a>,
 }
 
-impl Reader<'_> {
+impl ConfigText<'_> {
     fn line_and_column(&self, at: usize) -> (usize, usize) {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = before.rsplit('\n').next().unwrap_or_default();
         (before.matches('\n').count() + 1, line.chars().count() + 1)
     }
 
-    pub(super) fn fault(&self, at: usize, problem: &str, hint: impl Into<String>) -> ToolError {
+    pub(super) fn error(&self, at: usize, problem: &str, hint: impl Into<String>) -> ToolError {
         let (line, column) = self.line_and_column(at);
-        let message = format!("{}:{line}:{column}: {problem}", self.place.file);
+        let message = format!("{}:{line}:{column}: {problem}", self.location.file);
         ToolError::input(message).hint(hint)
     }
 
     fn source(&self, at: usize) -> Source {
-        Source { file: self.place.file.clone(), line: Some(self.line_and_column(at).0) }
+        Source { file: self.location.file.clone(), line: Some(self.line_and_column(at).0) }
     }
 
-    /// A path with `~` as the home, `at` being where it is written.
+    /// Expands `~` in a path. `at` is the position of the path in the file.
     pub(super) fn path(&self, at: usize, path: &str) -> Result<String, ToolError> {
         let Some(rest) =
             path.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/'))
         else {
             return Ok(path.to_owned());
         };
-        let home = self.place.home.and_then(Path::to_str).ok_or_else(|| {
-            self.fault(at, "`~` leads nowhere: HOME is not set", "write the whole path")
+        let home = self.location.home.and_then(Path::to_str).ok_or_else(|| {
+            self.error(at, "cannot expand `~`: $HOME is not set", "write an absolute path")
         })?;
         Ok(format!("{home}{rest}"))
     }
 
-    /// The same for a glob, in which the home stands for itself whatever letters it has.
+    /// Expands `~` in a glob. Special characters in the home directory's path are escaped.
     fn glob(&self, at: usize, glob: &str) -> Result<String, ToolError> {
-        // In a rule the glob still has its bracket.
+        // In a rule the glob still ends with a parenthesis.
         let is_end = |rest: &&str| rest.is_empty() || rest.starts_with(['/', ')']);
         let Some(rest) = glob.strip_prefix('~').filter(is_end) else { return Ok(glob.to_owned()) };
         let home = self.path(at, "~")?;
@@ -218,37 +218,37 @@ impl Reader<'_> {
     }
 
     fn rule(&self, action: Action, at: usize, text: &str) -> Result<Rule, ToolError> {
-        let faulty = |error: String| {
-            self.fault(at, &error, "a rule looks like `read`, `web_*` or `write(src/**)`")
+        let invalid = |error: String| {
+            self.error(at, &error, "a rule looks like `read`, `web_*` or `write(src/**)`")
         };
         let mut rule =
-            Rule::parse(action, text, self.source(at)).map_err(|e| faulty(e.to_string()))?;
-        // In a command `~` is the shell's to read; everywhere else it begins a path.
+            Rule::parse(action, text, self.source(at)).map_err(|e| invalid(e.to_string()))?;
+        // The shell expands `~` in a command; everywhere else it starts a path.
         let of_path = text.trim().split_once('(').filter(|(name, _)| *name != "bash");
         if let Some((name, glob)) = of_path.filter(|(_, glob)| glob.starts_with('~')) {
             let expanded = format!("{name}({}", self.glob(at, glob)?);
             let written = std::mem::take(&mut rule.text);
             rule = Rule::parse(action, &expanded, self.source(at))
-                .map_err(|e| faulty(e.to_string()))?;
+                .map_err(|e| invalid(e.to_string()))?;
             rule.text = written;
         }
         Ok(rule)
     }
 }
 
-/// A table of the file.
-pub(super) struct Section<'a> {
-    pub(super) reader: &'a Reader<'a>,
-    /// With a dot at its end, so that a key can be put behind it; empty for the root.
+/// A table of a config file.
+pub(super) struct ConfigSection<'a> {
+    pub(super) source: &'a ConfigText<'a>,
+    /// The table's path with a trailing dot, to prefix key names with. Empty for the root.
     pub(super) path: &'a str,
     pub(super) table: &'a DeTable<'a>,
 }
 
-impl<'a> Section<'a> {
-    fn file(&self) -> Result<File, ToolError> {
+impl<'a> ConfigSection<'a> {
+    fn file(&self) -> Result<ConfigFile, ToolError> {
         self.check_keys(&keys::ROOT)?;
-        let place = self.reader.place;
-        let mut file = File::empty(place.kind, Path::new(&*place.file));
+        let location = self.source.location;
+        let mut file = ConfigFile::empty(location.kind, Path::new(&*location.file));
         file.layer.mode = self.mode()?;
         file.layer.rules = self.rules()?;
         file.layer.agents = self.named("agents", |section, name, _| section.agent(name))?;
@@ -272,8 +272,8 @@ impl<'a> Section<'a> {
         let Some((at, text)) = self.text("approve")? else { return Ok(None) };
         let mode = text.parse().map_err(|error: String| {
             let near = did_you_mean(&nearest(text, Mode::ALL.iter().map(|mode| mode.name())));
-            let hint = if near.is_empty() { "choose one of the modes".to_owned() } else { near };
-            self.reader.fault(at, &format!("`{}approve`: {error}", self.path), hint)
+            let hint = if near.is_empty() { "write one of the modes".to_owned() } else { near };
+            self.source.error(at, &format!("`{}approve`: {error}", self.path), hint)
         })?;
         Ok(Some(mode))
     }
@@ -281,7 +281,7 @@ impl<'a> Section<'a> {
     fn sandbox(&self) -> Result<Option<ProcessSettings>, ToolError> {
         let (section, key) = match self.sandbox_table()? {
             Some(section) => (section, "backend"),
-            None => (Section { ..*self }, "sandbox"),
+            None => (ConfigSection { ..*self }, "sandbox"),
         };
         if let Some(value) = self.table.get("sandbox")
             && !value.get_ref().is_str()
@@ -294,7 +294,7 @@ impl<'a> Section<'a> {
         section.word(key, &backends)
     }
 
-    /// One of a few words, and what it stands for.
+    /// Returns the value that belongs to one of a few allowed words.
     pub(super) fn word<T: Clone>(
         &self,
         key: &str,
@@ -306,26 +306,28 @@ impl<'a> Section<'a> {
         }
         let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
         let near = did_you_mean(&nearest(text, words.iter().copied()));
-        let problem = format!("`{}{key}`: `{text}` is none of {}", self.path, words.join(", "));
-        let hint = if near.is_empty() { "choose one of them".to_owned() } else { near };
-        Err(self.reader.fault(at, &problem, hint))
+        let problem =
+            format!("`{}{key}`: expected one of {}, found `{text}`", self.path, words.join(", "));
+        let hint = if near.is_empty() { "write one of them".to_owned() } else { near };
+        Err(self.source.error(at, &problem, hint))
     }
 
-    fn container(&self) -> Result<ContainerWords, ToolError> {
-        let Some(table) = self.table("container")? else { return Ok(ContainerWords::default()) };
-        let section = Section { path: "container.", table, ..*self };
+    fn container(&self) -> Result<ContainerConfig, ToolError> {
+        let Some(table) = self.table("container")? else { return Ok(ContainerConfig::default()) };
+        let section = ConfigSection { path: "container.", table, ..*self };
         section.check_keys(&keys::CONTAINER)?;
-        let engine = section.checked("engine", "`podman`, `docker` or a whole path", |text| {
-            matches!(text, "podman" | "docker") || text.starts_with(['/', '~'])
-        })?;
+        let engine =
+            section.checked("engine", "`podman`, `docker` or an absolute path", |text| {
+                matches!(text, "podman" | "docker") || text.starts_with(['/', '~'])
+            })?;
         let engine = match engine {
-            Some((at, path)) => Some(self.reader.path(at, path)?),
+            Some((at, path)) => Some(self.source.path(at, path)?),
             None => None,
         };
         let word = |key, expected, is_it: fn(&str) -> bool| {
             Ok(section.checked(key, expected, is_it)?.map(|(_, text)| text.to_owned()))
         };
-        Ok(ContainerWords {
+        Ok(ContainerConfig {
             engine,
             image: word("image", "the name of an image", container::is_name)?,
             user: word("user", "`uid` or `uid:gid`", container::is_user)?,
@@ -334,12 +336,12 @@ impl<'a> Section<'a> {
             pids: section.number("pids")?,
             network: word("network", "the name of a network", container::is_name)?,
             read_only: section.flag("read_only")?,
-            tmpfs: section.places("tmpfs")?,
+            tmpfs: section.container_directories("tmpfs")?,
             max_age_secs: section.number("max_age_secs")?,
         })
     }
 
-    /// A text that is what it has to be.
+    /// Returns the text of a key if `is_it` accepts it.
     fn checked(
         &self,
         key: &str,
@@ -351,30 +353,36 @@ impl<'a> Section<'a> {
             return Ok(Some((at, text)));
         }
         let problem = format!("`{}{key}`: expected {expected}, found `{text}`", self.path);
-        Err(self.reader.fault(at, &problem, format!("write {expected}")))
+        Err(self.source.error(at, &problem, format!("write {expected}")))
     }
 
-    /// Whole paths inside a container.
-    fn places(&self, key: &str) -> Result<Option<Vec<String>>, ToolError> {
+    /// Returns the absolute paths inside a container.
+    fn container_directories(&self, key: &str) -> Result<Option<Vec<String>>, ToolError> {
         if !self.table.contains_key(key) {
             return Ok(None);
         }
-        let place = |(at, text): (usize, &str)| {
-            if container::is_place(text) {
+        let directory = |(at, text): (usize, &str)| {
+            if container::is_directory(text) {
                 return Ok(text.to_owned());
             }
-            let problem =
-                format!("`{}{key}`: expected a whole path without `:`, found `{text}`", self.path);
-            Err(self.reader.fault(at, &problem, "write the path of a directory in the container"))
+            let problem = format!(
+                "`{}{key}`: expected an absolute path without `:`, found `{text}`",
+                self.path
+            );
+            Err(self.source.error(
+                at,
+                &problem,
+                "write the absolute path of a directory in the container",
+            ))
         };
-        self.texts(key)?.into_iter().map(place).collect::<Result<_, _>>().map(Some)
+        self.texts(key)?.into_iter().map(directory).collect::<Result<_, _>>().map(Some)
     }
 
     fn rules(&self) -> Result<Vec<Rule>, ToolError> {
         let mut rules = Vec::new();
         for action in ACTIONS {
             for (at, text) in self.texts(action.name())? {
-                rules.push(self.reader.rule(action, at, text)?);
+                rules.push(self.source.rule(action, at, text)?);
             }
         }
         Ok(rules)
@@ -393,25 +401,25 @@ impl<'a> Section<'a> {
     fn profile(&self, name: &str, at: usize) -> Result<(String, Profile), ToolError> {
         self.check_keys(&keys::PROFILES)?;
         let tools = self.texts("tools")?.into_iter().map(|(_, glob)| glob);
-        Ok((name.to_owned(), Profile::new(tools, self.reader.source(at))))
+        Ok((name.to_owned(), Profile::new(tools, self.source.source(at))))
     }
 
     fn trust(&self) -> Result<Vec<PathBuf>, ToolError> {
         let folder = |(at, folder): (usize, &str)| {
-            let path = PathBuf::from(self.reader.path(at, folder)?);
+            let path = PathBuf::from(self.source.path(at, folder)?);
             if path.is_absolute() {
                 return Ok(path);
             }
-            // `.` would trust whatever project a person happens to stand in.
+            // `.` would trust every project that the user happens to work in.
             let problem = format!("`trust`: expected an absolute path, found `{folder}`");
-            Err(self.reader.fault(at, &problem, "write the whole path, or begin it with `~/`"))
+            Err(self.source.error(at, &problem, "write an absolute path, or start it with `~/`"))
         };
         self.texts("trust")?.into_iter().map(folder).collect()
     }
 
     fn roots(&self) -> Result<Vec<(String, PathBuf)>, ToolError> {
         let Some(table) = self.table("roots")? else { return Ok(Vec::new()) };
-        let section = Section { path: "roots.", table, ..*self };
+        let section = ConfigSection { path: "roots.", table, ..*self };
         let root = |(key, _): (&Spanned<_>, _)| {
             let name: &str = AsRef::<str>::as_ref(key.get_ref());
             let Some((at, folder)) = section.text(name)? else { return Ok(None) };
@@ -419,62 +427,66 @@ impl<'a> Section<'a> {
             if name.is_empty() || !name.chars().all(is_word) {
                 let problem =
                     format!("`roots.{name}`: the name may have letters, digits, `-`, `_` and `.`");
-                return Err(self.reader.fault(at, &problem, "its files are called `@name/…`"));
+                return Err(self.source.error(
+                    at,
+                    &problem,
+                    "rename it; tools refer to its files as `@name/…`",
+                ));
             }
-            let path = PathBuf::from(self.reader.path(at, folder)?);
+            let path = PathBuf::from(self.source.path(at, folder)?);
             if path.is_absolute() {
                 return Ok(Some((name.to_owned(), path)));
             }
             let problem = format!("`roots.{name}`: expected an absolute path, found `{folder}`");
-            Err(self.reader.fault(at, &problem, "write the whole path, or begin it with `~/`"))
+            Err(self.source.error(at, &problem, "write an absolute path, or start it with `~/`"))
         };
         table.iter().filter_map(|entry| root(entry).transpose()).collect()
     }
 
-    fn secrets(&self, file: &mut File) -> Result<(), ToolError> {
+    fn secrets(&self, file: &mut ConfigFile) -> Result<(), ToolError> {
         let Some(table) = self.table("secrets")? else { return Ok(()) };
-        let section = Section { path: "secrets.", table, ..*self };
+        let section = ConfigSection { path: "secrets.", table, ..*self };
         section.check_keys(&keys::SECRETS)?;
         for (at, glob) in section.texts("paths")? {
-            let glob = self.reader.glob(at, glob)?;
-            file.secrets.push(SecretPath { glob, source: self.reader.source(at) });
+            let glob = self.source.glob(at, glob)?;
+            file.secrets.push(SecretPath { glob, source: self.source.source(at) });
         }
         for (at, glob) in section.texts("except")? {
-            file.except.push(self.reader.glob(at, glob)?);
+            file.except.push(self.source.glob(at, glob)?);
         }
         Ok(())
     }
 
-    fn limits(&self) -> Result<Vec<(Limit, usize)>, ToolError> {
+    fn limits(&self) -> Result<Vec<(ConfigLimit, usize)>, ToolError> {
         let Some(table) = self.table("limits")? else { return Ok(Vec::new()) };
-        let section = Section { path: "limits.", table, ..*self };
+        let section = ConfigSection { path: "limits.", table, ..*self };
         section.check_keys(&keys::LIMITS)?;
         let mut limits = Vec::new();
-        for (name, limit) in Limit::ALL {
+        for (name, limit) in ConfigLimit::ALL {
             limits.extend(section.number(name)?.map(|value| (limit, value)));
         }
         Ok(limits)
     }
 
-    /// The tables of a table, each read by `read`, with its name and place.
+    /// Parses the tables in a table with `read`, which receives the name and position of each.
     pub(super) fn named<T>(
         &self,
         key: &str,
-        read: impl Fn(&Section<'_>, &str, usize) -> Result<T, ToolError>,
+        read: impl Fn(&ConfigSection<'_>, &str, usize) -> Result<T, ToolError>,
     ) -> Result<Vec<T>, ToolError> {
         let Some(tables) = self.table(key)? else { return Ok(Vec::new()) };
         let each = tables.iter().map(|(name, value)| {
             let table = self.as_table(&format!("{key}.{}", name.get_ref()), value)?;
             let path = format!("{key}.{}.", name.get_ref());
-            let section = Section { reader: self.reader, path: &path, table };
+            let section = ConfigSection { source: self.source, path: &path, table };
             read(&section, name.get_ref(), name.span().start)
         });
         each.collect()
     }
 
     /// # Errors
-    /// When a key is not one of the table's, or is there and the author of this file may not set it.
-    pub(super) fn check_keys(&self, table: &Table) -> Result<(), ToolError> {
+    /// When a key is unknown, or the author of this file may not set it.
+    pub(super) fn check_keys(&self, table: &ConfigTable) -> Result<(), ToolError> {
         let written = || self.table.iter().map(|(key, _)| key);
         let Some(unknown) = written().find(|key| table.key(key.get_ref()).is_none()) else {
             return written().try_for_each(|key| self.check_author(key, table));
@@ -484,22 +496,26 @@ impl<'a> Section<'a> {
         let hint =
             if near.is_empty() { format!("the keys here are {}", known.join(", ")) } else { near };
         let problem = format!("unknown key `{}{}`", self.path, unknown.get_ref());
-        Err(self.reader.fault(unknown.span().start, &problem, hint))
+        Err(self.source.error(unknown.span().start, &problem, hint))
     }
 
     fn check_author(
         &self,
         written: &Spanned<DeString<'_>>,
-        table: &Table,
+        table: &ConfigTable,
     ) -> Result<(), ToolError> {
         let key = table.key(written.get_ref());
-        let Some(key) = key.filter(|key| !key.whose.contains(&self.reader.place.kind)) else {
+        let Some(key) = key.filter(|key| !key.allowed_in.contains(&self.source.location.kind))
+        else {
             return Ok(());
         };
-        let whose =
-            if key.whose.len() == 1 { "your own config" } else { "your own or an admin's config" };
-        let problem = format!("`{}{}` counts only in {whose}", self.path, key.name);
-        Err(self.reader.fault(written.span().start, &problem, "move it there, or take it out"))
+        let allowed = if key.allowed_in.len() == 1 {
+            "your own config"
+        } else {
+            "your own or an admin's config"
+        };
+        let problem = format!("`{}{}` is allowed only in {allowed}", self.path, key.name);
+        Err(self.source.error(written.span().start, &problem, "move it there, or remove it"))
     }
 
     pub(super) fn text(&self, key: &str) -> Result<Option<(usize, &'a str)>, ToolError> {
@@ -545,11 +561,11 @@ impl<'a> Section<'a> {
     }
 
     fn wrong(&self, key: &str, value: &Spanned<DeValue<'_>>, expected: &str) -> ToolError {
-        let found = self.reader.text.get(value.span()).unwrap_or_default();
+        let found = self.source.text.get(value.span()).unwrap_or_default();
         let found: String = found.lines().next().unwrap_or_default().chars().take(40).collect();
         let kind = value.get_ref().type_str();
         let problem =
             format!("`{}{key}`: expected {expected}, found the {kind} `{found}`", self.path);
-        self.reader.fault(value.span().start, &problem, format!("write {expected}"))
+        self.source.error(value.span().start, &problem, format!("write {expected}"))
     }
 }

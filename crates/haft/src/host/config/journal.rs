@@ -1,27 +1,28 @@
-//! What files say about the journal of changes. A project's file says nothing: it must not switch off what undoes its own work.
+//! Reads `[journal]`. A project's file may not set it: it must not disable undo for its own
+//! changes.
 
 use haft_core::ToolError;
 use haft_store::JournalRetention;
 
 use super::{
-    file::{File, Section},
+    file::{ConfigFile, ConfigSection},
     keys,
 };
 
-/// What one file says.
+/// The keys that one file sets.
 #[derive(Clone, Default)]
-pub(super) struct JournalWords {
+pub(super) struct JournalConfig {
     records: Option<bool>,
     days: Option<usize>,
     bytes: Option<usize>,
 }
 
-impl Section<'_> {
-    pub(super) fn journal(&self) -> Result<JournalWords, ToolError> {
-        let Some(table) = self.table("journal")? else { return Ok(JournalWords::default()) };
-        let section = Section { path: "journal.", table, ..*self };
+impl ConfigSection<'_> {
+    pub(super) fn journal(&self) -> Result<JournalConfig, ToolError> {
+        let Some(table) = self.table("journal")? else { return Ok(JournalConfig::default()) };
+        let section = ConfigSection { path: "journal.", table, ..*self };
         section.check_keys(&keys::JOURNAL)?;
-        Ok(JournalWords {
+        Ok(JournalConfig {
             records: section.flag("record")?,
             days: section.number("keep_days")?,
             bytes: section.number("keep_bytes")?,
@@ -29,9 +30,9 @@ impl Section<'_> {
     }
 }
 
-/// Put together, the admin's word first; none when nothing is kept.
-pub(super) fn settled<'a>(
-    files: impl Iterator<Item = &'a File> + Clone,
+/// Merges the files, with the admin's first. Returns `None` when the journal is off.
+pub(super) fn merged<'a>(
+    files: impl Iterator<Item = &'a ConfigFile> + Clone,
 ) -> Option<JournalRetention> {
     let records = files.clone().find_map(|file| file.journal.records).unwrap_or(true);
     let days = files.clone().find_map(|file| file.journal.days);

@@ -1,33 +1,33 @@
-//! Every key that a config file may have: what the parser accepts, who may set it, and what the reference page and the
-//! schema say of it. One table, so that none of them can say something else.
+//! The table of all config keys. The parser, the reference page and the JSON schema are made from
+//! it, so that they cannot contradict each other.
 
 use haft_core::{Policy, policy::LayerKind};
 use haft_exec::ContainerSettings;
 use haft_store::{JournalRetention, LedgerRetention};
 
-use super::{file::Limit, sandbox::BACKENDS};
+use super::{file::ConfigLimit, sandbox::BACKENDS};
 
-const EVERYBODY: &[LayerKind] = &[LayerKind::Admin, LayerKind::User, LayerKind::Project];
-const OWNERS: &[LayerKind] = &[LayerKind::User, LayerKind::Admin];
-const THE_PERSON: &[LayerKind] = &[LayerKind::User];
+const ALL_LAYERS: &[LayerKind] = &[LayerKind::Admin, LayerKind::User, LayerKind::Project];
+const USER_AND_ADMIN: &[LayerKind] = &[LayerKind::User, LayerKind::Admin];
+const USER_ONLY: &[LayerKind] = &[LayerKind::User];
 
-/// One key.
-pub struct Key {
-    /// As it is written in the file.
+/// A config key.
+pub struct ConfigKey {
+    /// Name in the file.
     pub name: &'static str,
-    /// What values it takes.
-    pub sort: Sort,
-    /// Whose files may have it.
-    pub whose: &'static [LayerKind],
-    /// For the reference page.
-    pub meaning: &'static str,
-    /// The value as it could be written, in TOML.
+    /// Type of the value.
+    pub value_type: ValueType,
+    /// Kinds of files that may set it.
+    pub allowed_in: &'static [LayerKind],
+    /// Description in the reference page and the schema.
+    pub description: &'static str,
+    /// Example value, in TOML.
     pub example: &'static str,
 }
 
-/// What a key's value is.
+/// Type of a key's value.
 #[derive(Clone, Copy)]
-pub enum Sort {
+pub enum ValueType {
     /// An approval mode.
     Mode,
     /// Any text.
@@ -40,48 +40,48 @@ pub enum Sort {
     Folders,
     /// One folder.
     Folder,
-    /// A size or a time that layers above may lower.
+    /// A size or a time that an admin's or a project's file may lower.
     Limit,
-    /// Another whole number.
+    /// Any other whole number.
     Number,
-    /// Yes or no.
+    /// True or false.
     Flag,
-    /// A whole number, and what it is when nobody sets it.
-    Amount(usize),
-    /// Any words.
+    /// A whole number with the given default.
+    NumberOr(usize),
+    /// A list of any texts.
     Texts,
-    /// One of a few words.
-    Word(&'static [&'static str]),
-    /// A table of its own, or one for each name.
-    Table(&'static Table),
-    /// One of a few words, or a table.
-    WordOrTable(&'static [&'static str], &'static Table),
+    /// One of the given words. The first one is the default.
+    OneOf(&'static [&'static str]),
+    /// A table, or one table for each name.
+    Table(&'static ConfigTable),
+    /// One of the given words, or a table.
+    OneOfOrTable(&'static [&'static str], &'static ConfigTable),
 }
 
-/// A table of the file.
-pub struct Table {
-    /// As it is written in a header, `agents.NAME`; empty for the root.
+/// A table of the config file.
+pub struct ConfigTable {
+    /// Name in a header, such as `agents.NAME`. Empty for the root.
     pub header: &'static str,
-    /// For the reference page.
-    pub meaning: &'static str,
-    /// Whether the table has members of any name.
-    pub names: Names,
-    /// What may stand in it.
-    pub keys: &'static [Key],
+    /// Description in the reference page and the schema.
+    pub description: &'static str,
+    /// Whether the table has fixed keys or keys of any name.
+    pub names: KeyNames,
+    /// The keys of the table.
+    pub keys: &'static [ConfigKey],
 }
 
-/// What the keys of a table are called.
+/// The names that the keys of a table may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Names {
-    /// As they are listed.
+pub enum KeyNames {
+    /// Only the listed names.
     Listed,
-    /// As the author likes; the one that is listed stands for all.
+    /// Any name. The listed one is an example.
     Free,
 }
 
-impl Table {
-    /// The key of this name.
-    pub fn key(&self, name: &str) -> Option<&'static Key> {
+impl ConfigTable {
+    /// Returns the key of this name.
+    pub fn key(&self, name: &str) -> Option<&'static ConfigKey> {
         self.keys.iter().find(|key| key.name == name)
     }
 
@@ -90,30 +90,32 @@ impl Table {
     }
 }
 
-impl Key {
-    /// What holds when nobody sets it, as it would be written.
-    pub fn default(&self, table: &Table) -> Option<String> {
-        match self.sort {
-            Sort::Mode if table.header.is_empty() => {
+impl ConfigKey {
+    /// Returns the default value in TOML.
+    pub fn default(&self, table: &ConfigTable) -> Option<String> {
+        match self.value_type {
+            ValueType::Mode if table.header.is_empty() => {
                 Some(format!("\"{}\"", Policy::default().mode_for(None).name()))
             }
-            Sort::Limit => Limit::named(self.name)?.default().map(|number| number.to_string()),
-            Sort::Amount(usual) => Some(usual.to_string()),
-            Sort::Word(words) | Sort::WordOrTable(words, _) => {
+            ValueType::Limit => {
+                ConfigLimit::named(self.name)?.default().map(|number| number.to_string())
+            }
+            ValueType::NumberOr(default) => Some(default.to_string()),
+            ValueType::OneOf(words) | ValueType::OneOfOrTable(words, _) => {
                 words.first().map(|word| format!("\"{word}\""))
             }
-            Sort::Flag if table.header == APPROVALS.header || self.name == "results" => {
+            ValueType::Flag if table.header == APPROVALS.header || self.name == "results" => {
                 Some("false".to_owned())
             }
-            Sort::Flag if [STORE.header, JOURNAL.header].contains(&table.header) => {
+            ValueType::Flag if [STORE.header, JOURNAL.header].contains(&table.header) => {
                 Some("true".to_owned())
             }
-            _ if table.header == CONTAINER.header => self.of_containers(),
+            _ if table.header == CONTAINER.header => self.container_default(),
             _ => None,
         }
     }
 
-    fn of_containers(&self) -> Option<String> {
+    fn container_default(&self) -> Option<String> {
         let settings = ContainerSettings::default();
         Some(match self.name {
             "image" => format!("\"{}\"", settings.image),
@@ -121,7 +123,7 @@ impl Key {
             "pids" => settings.pids.to_string(),
             "read_only" => settings.read_only.to_string(),
             "tmpfs" => format!("{:?}", settings.tmpfs),
-            "max_age_secs" => settings.longest.as_secs().to_string(),
+            "max_age_secs" => settings.max_age.as_secs().to_string(),
             _ => return None,
         })
     }
@@ -129,50 +131,57 @@ impl Key {
 
 const fn key(
     name: &'static str,
-    sort: Sort,
-    whose: &'static [LayerKind],
-    meaning: &'static str,
+    value_type: ValueType,
+    allowed_in: &'static [LayerKind],
+    description: &'static str,
     example: &'static str,
-) -> Key {
-    Key { name, sort, whose, meaning, example }
+) -> ConfigKey {
+    ConfigKey { name, value_type, allowed_in, description, example }
 }
 
-const APPROVE: Key = key(
+const APPROVE: ConfigKey = key(
     "approve",
-    Sort::Mode,
-    EVERYBODY,
-    "How much runs unasked where no rule speaks. An admin's or a project's word can only make it stricter.",
+    ValueType::Mode,
+    ALL_LAYERS,
+    "Which calls run without approval when no rule matches. An admin's or a project's file can only \
+     make it stricter.",
     "\"contained\"",
 );
-const PROFILE: Key = key(
+const PROFILE: ConfigKey = key(
     "profile",
-    Sort::Text,
-    EVERYBODY,
-    "The set of tools to choose from. An admin's choice holds against `--profile`.",
+    ValueType::Text,
+    ALL_LAYERS,
+    "Which set of tools the model gets. An admin's setting takes precedence over `--profile`.",
     "\"developer\"",
 );
-const ALLOW: Key = key(
+const ALLOW: ConfigKey = key(
     "allow",
-    Sort::Rules,
-    EVERYBODY,
-    "What runs unasked. A project's counts only when you list its folder under `trust`.",
+    ValueType::Rules,
+    ALL_LAYERS,
+    "Rules for calls that run without approval. A project's rules count only when your config lists \
+     the project's folder under `trust`.",
     "[\"read\", \"write(src/**)\"]",
 );
-const ASK: Key =
-    key("ask", Sort::Rules, EVERYBODY, "What is asked for, whatever the mode.", "[\"delete\"]");
-const DENY: Key = key(
+const ASK: ConfigKey = key(
+    "ask",
+    ValueType::Rules,
+    ALL_LAYERS,
+    "Rules for calls that need approval in every mode.",
+    "[\"delete\"]",
+);
+const DENY: ConfigKey = key(
     "deny",
-    Sort::Rules,
-    EVERYBODY,
-    "What never runs. Nothing outvotes it.",
+    ValueType::Rules,
+    ALL_LAYERS,
+    "Rules for calls that never run. No other rule or mode overrides them.",
     "[\"write(.github/**)\"]",
 );
 
 /// The whole file.
-pub const ROOT: Table = Table {
+pub const ROOT: ConfigTable = ConfigTable {
     header: "",
-    meaning: "Keys outside any table come first in a file.",
-    names: Names::Listed,
+    description: "Keys outside of tables. TOML requires them at the top of the file.",
+    names: KeyNames::Listed,
     keys: &[
         APPROVE,
         ALLOW,
@@ -180,494 +189,609 @@ pub const ROOT: Table = Table {
         DENY,
         key(
             "trust",
-            Sort::Folders,
-            THE_PERSON,
-            "Project folders whose `allow` rules count. Whole paths; `~/` is your home.",
+            ValueType::Folders,
+            USER_ONLY,
+            "Project folders whose `allow` rules count. Absolute paths or `~/…`.",
             "[\"~/projects/mine\"]",
         ),
         PROFILE,
         key(
             "sandbox",
-            Sort::WordOrTable(BACKENDS, &SANDBOX),
-            OWNERS,
-            "What commands run in: the short form of `[sandbox]` with `backend`.",
+            ValueType::OneOfOrTable(BACKENDS, &SANDBOX),
+            USER_AND_ADMIN,
+            "Sandbox backend for commands: the short form of `backend` under `[sandbox]`.",
             "",
         ),
-        key("secrets", Sort::Table(&SECRETS), EVERYBODY, "Paths that nobody reads or writes.", ""),
-        key("profiles", Sort::Table(&PROFILES), EVERYBODY, "Sets of tools, by name.", ""),
-        key("agents", Sort::Table(&AGENTS), EVERYBODY, "Rules for single agents, by name.", ""),
-        key("limits", Sort::Table(&LIMITS), EVERYBODY, "Sizes and times.", ""),
-        key("container", Sort::Table(&CONTAINER), OWNERS, "What containers are made from.", ""),
-        key("roots", Sort::Table(&ROOTS), THE_PERSON, "Further folders to work in, by name.", ""),
-        key("store", Sort::Table(&STORE), OWNERS, "Where calls are recorded.", ""),
-        key("approvals", Sort::Table(&APPROVALS), OWNERS, "Who else may be asked.", ""),
-        key("journal", Sort::Table(&JOURNAL), OWNERS, "What is kept for undo.", ""),
-        key("outputs", Sort::Table(&OUTPUTS), OWNERS, "What is kept of long results.", ""),
-        key("network", Sort::Table(&NETWORK), OWNERS, "How haft reaches other machines.", ""),
-        key("search", Sort::Table(&SEARCH), OWNERS, "What the web is searched with.", ""),
+        key(
+            "secrets",
+            ValueType::Table(&SECRETS),
+            ALL_LAYERS,
+            "Paths that no tool may read or write.",
+            "",
+        ),
+        key("profiles", ValueType::Table(&PROFILES), ALL_LAYERS, "Named sets of tools.", ""),
+        key(
+            "agents",
+            ValueType::Table(&AGENTS),
+            ALL_LAYERS,
+            "Additional rules for single agents, by name.",
+            "",
+        ),
+        key("limits", ValueType::Table(&LIMITS), ALL_LAYERS, "Limits of sizes and times.", ""),
+        key(
+            "container",
+            ValueType::Table(&CONTAINER),
+            USER_AND_ADMIN,
+            "Settings of the `container` sandbox backend.",
+            "",
+        ),
+        key(
+            "roots",
+            ValueType::Table(&ROOTS),
+            USER_ONLY,
+            "Additional folders for file tools, by name.",
+            "",
+        ),
+        key(
+            "store",
+            ValueType::Table(&STORE),
+            USER_AND_ADMIN,
+            "Where and how long calls are recorded.",
+            "",
+        ),
+        key(
+            "approvals",
+            ValueType::Table(&APPROVALS),
+            USER_AND_ADMIN,
+            "Where approval requests can be answered.",
+            "",
+        ),
+        key(
+            "journal",
+            ValueType::Table(&JOURNAL),
+            USER_AND_ADMIN,
+            "What is kept for `haft undo`.",
+            "",
+        ),
+        key(
+            "outputs",
+            ValueType::Table(&OUTPUTS),
+            USER_AND_ADMIN,
+            "How long results are kept.",
+            "",
+        ),
+        key(
+            "network",
+            ValueType::Table(&NETWORK),
+            USER_AND_ADMIN,
+            "How haft connects to other machines.",
+            "",
+        ),
+        key(
+            "search",
+            ValueType::Table(&SEARCH),
+            USER_AND_ADMIN,
+            "Search engine for `web_search`.",
+            "",
+        ),
         key(
             "credentials",
-            Sort::Table(&CREDENTIALS),
-            OWNERS,
+            ValueType::Table(&CREDENTIALS),
+            USER_AND_ADMIN,
             "Secrets for `http_request`, by name.",
             "",
         ),
     ],
 };
 
-pub(super) const SECRETS: Table = Table {
+pub(super) const SECRETS: ConfigTable = ConfigTable {
     header: "secrets",
-    meaning: "Paths that nobody reads or writes, besides those that haft knows by itself. What an admin hides stays hidden.",
-    names: Names::Listed,
+    description: "Paths that no tool may read or write, in addition to haft's built-in list. You cannot make \
+              exceptions for paths that an admin hides.",
+    names: KeyNames::Listed,
     keys: &[
-        key("paths", Sort::Globs, EVERYBODY, "Globs on further secret paths.", "[\"vault/**\"]"),
+        key(
+            "paths",
+            ValueType::Globs,
+            ALL_LAYERS,
+            "Globs on additional secret paths.",
+            "[\"vault/**\"]",
+        ),
         key(
             "except",
-            Sort::Globs,
-            OWNERS,
-            "Globs on paths that are no secret after all.",
+            ValueType::Globs,
+            USER_AND_ADMIN,
+            "Globs on paths that are not secret although another glob matches them.",
             "[\".env.example\"]",
         ),
     ],
 };
 
-pub(super) const PROFILES: Table = Table {
+pub(super) const PROFILES: ConfigTable = ConfigTable {
     header: "profiles.NAME",
-    meaning: "A set of tools. Yours may replace a built-in one, an admin's replaces both, a project's must have a new name.",
-    names: Names::Listed,
+    description: "A set of tools. Your profile may replace a built-in one of the same name. An admin's replaces \
+              both. A project's needs a new name.",
+    names: KeyNames::Listed,
     keys: &[key(
         "tools",
-        Sort::Globs,
-        EVERYBODY,
-        "Globs on tool names; with `!` in front, those that are not in it.",
+        ValueType::Globs,
+        ALL_LAYERS,
+        "Globs on tool names. A glob with `!` in front excludes tools.",
         "[\"*\", \"!delete\"]",
     )],
 };
 
-pub(super) const AGENTS: Table = Table {
+pub(super) const AGENTS: ConfigTable = ConfigTable {
     header: "agents.NAME",
-    meaning: "What one agent may do. It can only be narrower than what holds for everybody.",
-    names: Names::Listed,
+    description: "Additional rules for one agent. They can only be stricter than the general ones.",
+    names: KeyNames::Listed,
     keys: &[PROFILE, APPROVE, ALLOW, ASK, DENY],
 };
 
-pub(super) const LIMITS: Table = Table {
+pub(super) const LIMITS: ConfigTable = ConfigTable {
     header: "limits",
-    meaning: "Sizes and times. You set them; an admin and a project may only lower them.",
-    names: Names::Listed,
+    description: "Limits of sizes and times. You set them; an admin and a project may only lower \
+        them.",
+    names: KeyNames::Listed,
     keys: &[
         key(
             "input_bytes",
-            Sort::Limit,
-            EVERYBODY,
-            "The longest input of a call, in bytes.",
+            ValueType::Limit,
+            ALL_LAYERS,
+            "Maximum size of a call's input, in bytes.",
             "1000000",
         ),
         key(
             "content_bytes",
-            Sort::Limit,
-            EVERYBODY,
-            "The longest text that a model is shown, in bytes.",
+            ValueType::Limit,
+            ALL_LAYERS,
+            "Maximum size of the text that a model receives from one call, in bytes.",
             "51200",
         ),
         key(
             "content_lines",
-            Sort::Limit,
-            EVERYBODY,
-            "The most lines that a model is shown.",
+            ValueType::Limit,
+            ALL_LAYERS,
+            "Maximum number of lines that a model receives from one call.",
             "1000",
         ),
         key(
             "approval_wait_secs",
-            Sort::Limit,
-            EVERYBODY,
-            "How long a question waits for an answer, in seconds.",
+            ValueType::Limit,
+            ALL_LAYERS,
+            "How long an approval request waits for an answer, in seconds.",
             "300",
         ),
         key(
             "processes",
-            Sort::Limit,
-            EVERYBODY,
-            "How many processes and threads commands may have at once, all together.",
+            ValueType::Limit,
+            ALL_LAYERS,
+            "Maximum number of processes and threads of all running commands together.",
             "500",
         ),
         key(
             "memory_mb",
-            Sort::Limit,
-            EVERYBODY,
-            "Memory that all commands together may use, in megabytes. Default: half of the machine's, at most 8192.",
+            ValueType::Limit,
+            ALL_LAYERS,
+            "Maximum memory of all running commands together, in megabytes. Default: half of the \
+             machine's memory, at most 8192.",
             "8192",
         ),
     ],
 };
 
-pub(super) const ROOTS: Table = Table {
+pub(super) const ROOTS: ConfigTable = ConfigTable {
     header: "roots",
-    meaning: "Folders outside the workspace that file tools may work in. The files of `docs` are called `@docs/…`.",
-    names: Names::Free,
+    description: "Folders outside the workspace that file tools may work in. Tools refer to the files of the folder \
+              `docs` as `@docs/…`.",
+    names: KeyNames::Free,
     keys: &[key(
         "docs",
-        Sort::Folder,
-        THE_PERSON,
-        "The folder. A whole path; `~/` is your home. The name may have letters, digits, `-`, `_` and `.`.",
+        ValueType::Folder,
+        USER_ONLY,
+        "Absolute path of the folder, or `~/…`. The key is any name of letters, digits, `-`, `_` \
+         and `.`.",
         "\"~/docs\"",
     )],
 };
 
-pub(super) const SANDBOX: Table = Table {
+pub(super) const SANDBOX: ConfigTable = ConfigTable {
     header: "sandbox",
-    meaning: "What commands run in, and what they see outside the workspace: the system, and of your home only what tools need, \
-              without keys, tokens and histories. `haft doctor` lists the folders. `sandbox = \"…\"` is the short form for \
-              `backend` alone. An admin's word holds, lists are joined.",
-    names: Names::Listed,
+    description: "The sandbox that commands run in, and what they can access outside the workspace: by default the \
+              system's folders and the parts of your home that tools need, without keys, tokens \
+              and histories. `haft doctor` lists the folders. `sandbox = \"…\"` sets `backend` \
+              alone. An admin's value takes precedence; lists are joined.",
+    names: KeyNames::Listed,
     keys: &[
         key(
             "backend",
-            Sort::Word(BACKENDS),
-            OWNERS,
-            "`auto`: the strongest that works here; where none does, every command needs approval; `required`: nothing runs \
-             without one; `container`: in a container, see `[container]`, or not at all; `off`: commands run without a sandbox.",
+            ValueType::OneOf(BACKENDS),
+            USER_AND_ADMIN,
+            "`auto`: the strongest backend that works on this machine; if none does, every command needs \
+             approval. `required`: like `auto`, but without a working backend no command runs. \
+             `container`: in a container, see `[container]`. `off`: commands run without a \
+             sandbox.",
             "\"required\"",
         ),
         key(
             "home",
-            Sort::Word(&["tools", "all"]),
-            OWNERS,
-            "`tools`: toolchains, caches, git's user config and the folders on PATH; `all`: all of the home but secrets.",
+            ValueType::OneOf(&["tools", "all"]),
+            USER_AND_ADMIN,
+            "What commands can read in your home. `tools`: toolchains, caches, git's user config and the \
+             folders on PATH. `all`: everything but secrets.",
             "\"tools\"",
         ),
         key(
             "read",
-            Sort::Folders,
-            OWNERS,
-            "Further folders to read. Whole paths; `~/` is your home. Secret and denied files in them stay hidden.",
+            ValueType::Folders,
+            USER_AND_ADMIN,
+            "Additional folders that commands can read. Absolute paths or `~/…`. Secret and denied files in \
+             them stay hidden.",
             "[\"~/docs\"]",
         ),
         key(
             "write",
-            Sort::Folders,
-            OWNERS,
-            "Further folders to write, for commands that may write in the workspace.",
+            ValueType::Folders,
+            USER_AND_ADMIN,
+            "Additional folders that commands can write if they can write in the workspace.",
             "[\"~/data\"]",
         ),
     ],
 };
 
-pub(super) const CONTAINER: Table = Table {
+pub(super) const CONTAINER: ConfigTable = ConfigTable {
     header: "container",
-    meaning: "What commands run in with `sandbox = \"container\"`: one container for each session and sort of command, kept until the \
-              session ends. The workspace is `/workspace` in it, the root `docs` is `/roots/docs`; all rights are dropped. An admin's \
-              word holds against yours, key by key.",
-    names: Names::Listed,
+    description: "Containers for commands with `sandbox = \"container\"`. haft keeps one container for each session \
+              and kind of command until the session ends. Inside, the workspace is `/workspace`, \
+              the root `docs` is `/roots/docs`, and all capabilities are dropped. For each key an \
+              admin's value takes precedence over yours.",
+    names: KeyNames::Listed,
     keys: &[
         key(
             "engine",
-            Sort::Text,
-            OWNERS,
-            "`podman`, `docker`, or the whole path of a program that is like one of them. Without it podman, or else docker.",
+            ValueType::Text,
+            USER_AND_ADMIN,
+            "`podman`, `docker`, or the absolute path of a compatible program. Default: podman if installed, \
+             else docker.",
             "\"podman\"",
         ),
         key(
             "image",
-            Sort::Text,
-            OWNERS,
-            "The image; it must have `sh`. haft never fetches one: `podman pull` does.",
+            ValueType::Text,
+            USER_AND_ADMIN,
+            "Image of the container. It must contain `sh`. haft does not pull images; use `podman \
+             pull`.",
             "\"debian:stable-slim\"",
         ),
         key(
             "user",
-            Sort::Text,
-            OWNERS,
-            "`uid` or `uid:gid`. Without it whoever owns the workspace.",
+            ValueType::Text,
+            USER_AND_ADMIN,
+            "User in the container: `uid` or `uid:gid`. Default: the owner of the workspace.",
             "\"1000:1000\"",
         ),
         key(
             "memory",
-            Sort::Text,
-            OWNERS,
-            "How much memory a container may take, without swap.",
+            ValueType::Text,
+            USER_AND_ADMIN,
+            "Maximum memory of a container, without swap.",
             "\"4g\"",
         ),
-        key("cpus", Sort::Text, OWNERS, "How many processors. Without it all.", "\"1.5\""),
+        key(
+            "cpus",
+            ValueType::Text,
+            USER_AND_ADMIN,
+            "Maximum number of processors. Default: all.",
+            "\"1.5\"",
+        ),
         key(
             "pids",
-            Sort::Number,
-            OWNERS,
-            "How many processes there may be in a container.",
+            ValueType::Number,
+            USER_AND_ADMIN,
+            "Maximum number of processes in a container.",
             "1024",
         ),
         key(
             "network",
-            Sort::Text,
-            OWNERS,
-            "The network of commands that were granted one, as the engine calls it. Without it the engine's usual one. All \
-             others have none.",
+            ValueType::Text,
+            USER_AND_ADMIN,
+            "Name of the engine's network for commands that may use the network. Default: the engine's \
+             default network. Other commands have no network.",
             "\"none\"",
         ),
         key(
             "read_only",
-            Sort::Flag,
-            OWNERS,
-            "Whether the image cannot be changed from inside.",
+            ValueType::Flag,
+            USER_AND_ADMIN,
+            "Whether the container's root file system is read-only.",
             "true",
         ),
         key(
             "tmpfs",
-            Sort::Folders,
-            OWNERS,
-            "Directories in memory that can be written; they are empty at first and count as memory.",
+            ValueType::Folders,
+            USER_AND_ADMIN,
+            "Writable directories in memory. They start empty and count towards `memory`.",
             "[\"/tmp\", \"/var/cache\"]",
         ),
         key(
             "max_age_secs",
-            Sort::Number,
-            OWNERS,
-            "A container that is older ends, with all that runs in it.",
+            ValueType::Number,
+            USER_AND_ADMIN,
+            "Maximum age of a container, in seconds. An older one is ended with everything that \
+             runs in it.",
             "3600",
         ),
     ],
 };
 
-pub(super) const STORE: Table = Table {
+pub(super) const STORE: ConfigTable = ConfigTable {
     header: "store",
-    meaning: "Where haft keeps the record of every call, and the rules that were saved for a session or a project. An admin's word holds.",
-    names: Names::Listed,
+    description: "Where haft records every call and keeps the rules saved for a session or a project. An admin's \
+              value takes precedence.",
+    names: KeyNames::Listed,
     keys: &[
         key(
             "url",
-            Sort::Text,
-            OWNERS,
-            "A file (a whole path; `~/` is your home) or a database, `postgres://…`. Without it `.haft/haft.db` of each workspace.",
+            ValueType::Text,
+            USER_AND_ADMIN,
+            "A file (absolute path or `~/…`) or a database (`postgres://…`). Default: `.haft/haft.db` in each \
+             workspace.",
             "\"~/haft.db\"",
         ),
         key(
             "record",
-            Sort::Flag,
-            OWNERS,
-            "Whether calls are recorded. Saved rules are kept all the same.",
+            ValueType::Flag,
+            USER_AND_ADMIN,
+            "Whether calls are recorded. Saved rules are kept in either case.",
             "false",
         ),
         key(
             "results",
-            Sort::Flag,
-            OWNERS,
-            "Whether the whole result of every call is kept beside its record, so that `haft replay` can give it again. \
-             They take as much room, and as long, as `[outputs]` says.",
+            ValueType::Flag,
+            USER_AND_ADMIN,
+            "Whether the whole result of every call is recorded too, so that `haft replay` can return it. \
+             `[outputs]` limits their size and age.",
             "true",
         ),
         key(
             "events",
-            Sort::Amount(100_000),
-            OWNERS,
-            "How many events are kept: what others who look on may have missed.",
+            ValueType::NumberOr(100_000),
+            USER_AND_ADMIN,
+            "Maximum number of events that are kept for subscribers that were away.",
             "10000",
         ),
-        key("event_days", Sort::Amount(30), OWNERS, "How long events are kept, in days.", "7"),
+        key(
+            "event_days",
+            ValueType::NumberOr(30),
+            USER_AND_ADMIN,
+            "How long events are kept, in days.",
+            "7",
+        ),
         key(
             "ledger_days",
-            Sort::Amount(LedgerRetention::DEFAULT_DAYS as usize),
-            OWNERS,
-            "How long calls stay in the ledger, in days. What an undo, an open approval or a kept result needs stays longer.",
+            ValueType::NumberOr(LedgerRetention::DEFAULT_DAYS as usize),
+            USER_AND_ADMIN,
+            "How long calls stay in the ledger, in days. Entries that an undo, a pending approval or a kept \
+             result needs stay longer.",
             "365",
         ),
         key(
             "ledger_bytes",
-            Sort::Amount(LedgerRetention::DEFAULT_BYTES as usize),
-            OWNERS,
-            "How much the ledger may take. Calls that changed nothing are dropped first, then the oldest calls.",
+            ValueType::NumberOr(LedgerRetention::DEFAULT_BYTES as usize),
+            USER_AND_ADMIN,
+            "Maximum size of the ledger, in bytes. Calls that changed nothing are dropped first, then the \
+             oldest calls.",
             "100000000",
         ),
     ],
 };
 
-pub(super) const APPROVALS: Table = Table {
+pub(super) const APPROVALS: ConfigTable = ConfigTable {
     header: "approvals",
-    meaning: "Where questions are answered besides here. Every question can be seen and answered with `haft approvals` in another \
-              terminal while it waits.",
-    names: Names::Listed,
+    description: "Where approval requests can be answered. While a request is pending, `haft approvals` in another \
+              terminal lists and answers it.",
+    names: KeyNames::Listed,
     keys: &[key(
         "elsewhere",
-        Sort::Flag,
-        OWNERS,
-        "Whether a call that needs a yes waits for `haft approvals` where nobody can be asked: no terminal, or a client that \
-         cannot ask. Otherwise it is refused at once. It waits as long as `approval_wait_secs` says.",
+        ValueType::Flag,
+        USER_AND_ADMIN,
+        "Whether a call that needs approval waits for `haft approvals` when no approver is available here: \
+         there is no terminal, or the client cannot ask its user. Otherwise it is refused at once. \
+         The wait ends after `approval_wait_secs`.",
         "true",
     )],
 };
 
-pub(super) const OUTPUTS: Table = Table {
+pub(super) const OUTPUTS: ConfigTable = ConfigTable {
     header: "outputs",
-    meaning: "What is kept, in the store, of results that were too long to be shown whole: `output_read` and `output_search` show \
-              them. With `record = false` under `[store]` they are kept in memory only. An admin's word holds.",
-    names: Names::Listed,
+    description: "How results that were too long to be sent whole are kept in the store, where `output_read` and \
+              `output_search` find them. With `record = false` under `[store]` they are kept in \
+              memory only. An admin's value takes precedence.",
+    names: KeyNames::Listed,
     keys: &[
         key(
             "max_bytes",
-            Sort::Amount(256 << 20),
-            OWNERS,
-            "How much the outputs of a workspace may take, packed. The oldest give way.",
+            ValueType::NumberOr(256 << 20),
+            USER_AND_ADMIN,
+            "Maximum size of all outputs of a workspace, in bytes, compressed. The oldest are \
+             dropped first.",
             "100000000",
         ),
         key(
             "max_age_days",
-            Sort::Amount(14),
-            OWNERS,
-            "What is older goes. Nothing goes for its age in its first hour.",
+            ValueType::NumberOr(14),
+            USER_AND_ADMIN,
+            "Maximum age of an output, in days. Even with 0, an output is kept for at least an \
+             hour.",
             "30",
         ),
         key(
             "repeats",
-            Sort::Word(&["pointer", "whole"]),
-            OWNERS,
-            "What a client of MCP gets when a call that only looks returns the same long text that it was given a moment ago: \
-             `pointer` says so and names an output that has it, and gives it whole when asked once more; `whole` gives it every time.",
+            ValueType::OneOf(&["pointer", "whole"]),
+            USER_AND_ADMIN,
+            "What an MCP client receives when a read-only call returns the same long text that the client \
+             received a moment ago. `pointer`: a note with the id of an output that has the text; \
+             if the client repeats the call, the whole text. `whole`: always the whole text.",
             "\"whole\"",
         ),
     ],
 };
 
-pub(super) const NETWORK: Table = Table {
+pub(super) const NETWORK: ConfigTable = ConfigTable {
     header: "network",
-    meaning: "How haft reaches other machines. Addresses of this machine and of private networks are closed unless `allow` \
-              opens them. Of a single value an admin's word holds, lists are joined.",
-    names: Names::Listed,
+    description: "How haft connects to other machines. Addresses of this machine and of private networks are blocked \
+              unless `allow` lists them. An admin's value takes precedence; lists are joined.",
+    names: KeyNames::Listed,
     keys: &[
         key(
             "allow",
-            Sort::Texts,
-            OWNERS,
-            "Local services that may be talked to: a host, an address or a network, with a port or with all.",
+            ValueType::Texts,
+            USER_AND_ADMIN,
+            "Local services that haft may connect to: a host, an address or a network, each with one port or \
+             with all.",
             "[\"localhost:8080\", \"10.1.0.0/16\"]",
         ),
         key(
             "proxy",
-            Sort::Text,
-            OWNERS,
-            "A proxy for all requests. It resolves the names, so it has to keep private addresses closed.",
+            ValueType::Text,
+            USER_AND_ADMIN,
+            "Proxy for all requests. The proxy resolves host names, so it must block private \
+             addresses itself.",
             "\"http://proxy.corp:3128\"",
         ),
         key(
             "ca",
-            Sort::Folders,
-            OWNERS,
-            "Files with certificates (PEM) of further authorities to trust.",
+            ValueType::Folders,
+            USER_AND_ADMIN,
+            "Files (PEM) with certificates of additional authorities to trust.",
             "[\"/etc/ssl/corp.pem\"]",
         ),
         key(
             "timeout_secs",
-            Sort::Amount(30),
-            OWNERS,
-            "How long a request may take when it does not say, in seconds; at most 120.",
+            ValueType::NumberOr(30),
+            USER_AND_ADMIN,
+            "Default timeout of a request, in seconds. Maximum 120.",
             "60",
         ),
-        key("max_bytes", Sort::Amount(5 << 20), OWNERS, "The longest answer, unpacked.", "1000000"),
+        key(
+            "max_bytes",
+            ValueType::NumberOr(5 << 20),
+            USER_AND_ADMIN,
+            "Maximum size of a response, in bytes, uncompressed.",
+            "1000000",
+        ),
         key(
             "requests_per_minute",
-            Sort::Amount(0),
-            OWNERS,
-            "How often one host may be asked; 0 for as often as wanted.",
+            ValueType::NumberOr(0),
+            USER_AND_ADMIN,
+            "Maximum number of requests to one host per minute. 0 means no limit.",
             "30",
         ),
         key(
             "robots",
-            Sort::Word(&["ignore", "respect"]),
-            OWNERS,
-            "Whether `web_fetch` leaves alone what a site's robots.txt asks machines to.",
+            ValueType::OneOf(&["ignore", "respect"]),
+            USER_AND_ADMIN,
+            "Whether `web_fetch` obeys a site's robots.txt.",
             "\"respect\"",
         ),
         key(
             "downgrade",
-            Sort::Word(&["refuse", "follow"]),
-            OWNERS,
-            "What to do with a redirect from https to http.",
+            ValueType::OneOf(&["refuse", "follow"]),
+            USER_AND_ADMIN,
+            "Whether haft follows redirects from https to http.",
             "\"refuse\"",
         ),
     ],
 };
 
-pub(super) const JOURNAL: Table = Table {
+pub(super) const JOURNAL: ConfigTable = ConfigTable {
     header: "journal",
-    meaning: "What file tools change is kept in the store before they change it, so that `haft undo` can take it back. The \
-              latest change of every file stays, whatever its age and size.",
-    names: Names::Listed,
+    description: "Before a file tool changes a file, haft keeps the old content in the store, so that `haft undo` can \
+              restore it. The latest change of every file is always kept.",
+    names: KeyNames::Listed,
     keys: &[
         key(
             "record",
-            Sort::Flag,
-            OWNERS,
-            "Whether it is kept. A change that cannot be kept is not made, unless this is `false`.",
+            ValueType::Flag,
+            USER_AND_ADMIN,
+            "Whether changes are kept. With `true`, a change that cannot be kept is not made.",
             "false",
         ),
         key(
             "keep_days",
-            Sort::Amount(JournalRetention::DEFAULT.days as usize),
-            OWNERS,
-            "How long earlier changes of a file are kept.",
+            ValueType::NumberOr(JournalRetention::DEFAULT.days as usize),
+            USER_AND_ADMIN,
+            "How long earlier changes of a file are kept, in days.",
             "90",
         ),
         key(
             "keep_bytes",
-            Sort::Amount(JournalRetention::DEFAULT.bytes as usize),
-            OWNERS,
-            "How much is kept, compressed, before earlier changes of a file go.",
+            ValueType::NumberOr(JournalRetention::DEFAULT.bytes as usize),
+            USER_AND_ADMIN,
+            "Maximum size of all kept changes, in bytes, compressed. Earlier changes of a file are dropped \
+             first.",
             "200000000",
         ),
     ],
 };
 
-pub(super) const SEARCH: Table = Table {
+pub(super) const SEARCH: ConfigTable = ConfigTable {
     header: "search",
-    meaning: "What the web is searched with. SearXNG needs `url`; Brave, Tavily and Exa need `key`.",
-    names: Names::Listed,
+    description: "Search engine for `web_search`. SearXNG needs `url`; Brave, Tavily and Exa need \
+        `key`.",
+    names: KeyNames::Listed,
     keys: &[
         key(
             "engine",
-            Sort::Word(&["duckduckgo", "searxng", "brave", "tavily", "exa"]),
-            OWNERS,
-            "The engine. DuckDuckGo needs nothing.",
+            ValueType::OneOf(&["duckduckgo", "searxng", "brave", "tavily", "exa"]),
+            USER_AND_ADMIN,
+            "The search engine. DuckDuckGo needs neither `url` nor `key`.",
             "\"brave\"",
         ),
         key(
             "url",
-            Sort::Text,
-            OWNERS,
-            "Where it is, if not at its usual place.",
+            ValueType::Text,
+            USER_AND_ADMIN,
+            "Address of the engine, if not its default one.",
             "\"https://searx.corp\"",
         ),
         key(
             "key",
-            Sort::Text,
-            OWNERS,
-            "The name of the secret that opens it: one of `credentials`, or X for the variable `HAFT_SECRET_X`.",
+            ValueType::Text,
+            USER_AND_ADMIN,
+            "Name of the secret with the API key: an entry of `[credentials]`, or X for the environment \
+             variable `HAFT_SECRET_X`.",
             "\"BRAVE\"",
         ),
     ],
 };
 
-pub(super) const CREDENTIALS: Table = Table {
+pub(super) const CREDENTIALS: ConfigTable = ConfigTable {
     header: "credentials.NAME",
-    meaning: "A secret that requests name as `secret:NAME`. Without an entry it is the variable `HAFT_SECRET_NAME`, or what `haft secret set NAME` keeps; with one the vault is asked when the variable is not set.",
-    names: Names::Listed,
+    description: "A secret that requests refer to as `secret:NAME`. Its value comes from an environment variable, by \
+              default `HAFT_SECRET_NAME`, or, if that is not set, from the vault (`haft secret set \
+              NAME`). Only secrets with other variables or with bound hosts need an entry here.",
+    names: KeyNames::Listed,
     keys: &[
         key(
             "variable",
-            Sort::Text,
-            OWNERS,
-            "The variable of the environment that holds it.",
+            ValueType::Text,
+            USER_AND_ADMIN,
+            "Environment variable with the value.",
             "\"GITHUB_TOKEN\"",
         ),
         key(
             "hosts",
-            Sort::Texts,
-            OWNERS,
-            "The only hosts it is sent to; `*.example.org` for all below one.",
+            ValueType::Texts,
+            USER_AND_ADMIN,
+            "The only hosts that the secret is sent to. `*.example.org` stands for all subdomains.",
             "[\"api.github.com\"]",
         ),
     ],
 };
 
-/// In the order of the reference page.
-pub const TABLES: [&Table; 15] = [
+/// All tables, in the order of the reference page.
+pub const TABLES: [&ConfigTable; 15] = [
     &ROOT,
     &SECRETS,
     &PROFILES,
@@ -690,26 +814,27 @@ mod tests {
     use std::path::Path;
 
     use super::{
-        super::file::{Place, parse},
+        super::file::{ConfigLocation, parse},
         *,
     };
 
-    /// A file that sets one key as its example does.
-    fn written(table: &Table, key: &Key) -> String {
+    /// Returns a config file that sets one key to its example.
+    fn config_with(table: &ConfigTable, key: &ConfigKey) -> String {
         let header = table.header.replace("NAME", "x");
         let header = if header.is_empty() { header } else { format!("[{header}]\n") };
         format!("{header}{} = {}\n", key.name, key.example)
     }
 
     #[test]
-    fn every_example_is_taken_from_whom_the_table_names_and_from_nobody_else() {
+    fn every_example_is_accepted_only_in_the_files_that_the_table_allows() {
         let home = Path::new("/home/ada");
         for table in TABLES {
             for key in table.keys.iter().filter(|key| !key.example.is_empty()) {
-                let text = written(table, key);
-                for kind in EVERYBODY {
-                    let read = parse(&text, &Place::new(*kind, Path::new("f.toml"), Some(home)));
-                    let may = key.whose.contains(kind);
+                let text = config_with(table, key);
+                for kind in ALL_LAYERS {
+                    let read =
+                        parse(&text, &ConfigLocation::new(*kind, Path::new("f.toml"), Some(home)));
+                    let may = key.allowed_in.contains(kind);
                     assert_eq!(read.is_ok(), may, "{kind:?}: {text}{:?}", read.err());
                 }
             }
@@ -717,20 +842,22 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_sort_is_refused() {
+    fn a_value_of_another_type_is_refused() {
         for table in TABLES {
             for key in table.keys {
-                let other = match key.sort {
-                    Sort::Limit | Sort::Number | Sort::Flag | Sort::Amount(_) | Sort::Table(_) => {
-                        "\"text\""
-                    }
+                let other = match key.value_type {
+                    ValueType::Limit
+                    | ValueType::Number
+                    | ValueType::Flag
+                    | ValueType::NumberOr(_)
+                    | ValueType::Table(_) => "\"text\"",
                     _ => "7",
                 };
-                let key = Key { example: other, ..*key };
-                let place = Place::new(LayerKind::User, Path::new("f.toml"), None);
-                let error = parse(&written(table, &key), &place).err();
-                let told = error.map(|error| error.to_string()).unwrap_or_default();
-                assert!(told.contains("expected"), "{}: {told}", key.name);
+                let key = ConfigKey { example: other, ..*key };
+                let location = ConfigLocation::new(LayerKind::User, Path::new("f.toml"), None);
+                let error = parse(&config_with(table, &key), &location).err();
+                let message = error.map(|error| error.to_string()).unwrap_or_default();
+                assert!(message.contains("expected"), "{}: {message}", key.name);
             }
         }
     }
@@ -739,9 +866,10 @@ mod tests {
     fn every_limit_has_a_key_and_a_default() {
         let with_default =
             LIMITS.keys.iter().filter(|key| key.default(&LIMITS).is_some()).map(|key| key.name);
-        let the_same_everywhere = Limit::ALL.iter().filter(|(_, limit)| limit.default().is_some());
+        let the_same_everywhere =
+            ConfigLimit::ALL.iter().filter(|(_, limit)| limit.default().is_some());
         assert!(with_default.eq(the_same_everywhere.map(|(name, _)| *name)));
-        assert!(LIMITS.keys.iter().map(|key| key.name).eq(Limit::ALL.map(|(name, _)| name)));
+        assert!(LIMITS.keys.iter().map(|key| key.name).eq(ConfigLimit::ALL.map(|(name, _)| name)));
         assert_eq!(
             ROOT.key("approve").and_then(|key| key.default(&ROOT)).as_deref(),
             Some("\"contained\"")

@@ -1,4 +1,5 @@
-//! What files say about other machines: how they are reached, what the web is searched with, and which secrets there are.
+//! Reads `[network]`, `[search]` and `[credentials]`: how haft connects to other machines, which
+//! search engine it uses, and which secrets exist.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,66 +10,66 @@ use haft_core::{
 use haft_exec::{Allowed, Credential, NetworkSettings};
 
 use super::{
-    file::{File, Section},
+    file::{ConfigFile, ConfigSection},
     keys,
 };
 
-/// What one file says. What it leaves out another may say.
+/// The keys that one file sets. Missing keys come from other files or defaults.
 #[derive(Clone, Default)]
-pub(super) struct NetworkWords {
+pub(super) struct NetworkConfig {
     allow: Vec<Allowed>,
     proxy: Option<url::Url>,
     authorities: Vec<PathBuf>,
     timeout: Option<usize>,
-    most_bytes: Option<usize>,
+    max_bytes: Option<usize>,
     per_minute: Option<usize>,
     respects_robots: Option<bool>,
-    may_unprotect: Option<bool>,
+    allows_downgrade: Option<bool>,
     engine: Option<EngineKind>,
     search_url: Option<String>,
     search_key: Option<String>,
     credentials: Vec<Credential>,
 }
 
-impl Section<'_> {
-    pub(super) fn network(&self) -> Result<NetworkWords, ToolError> {
-        let mut words = NetworkWords::default();
+impl ConfigSection<'_> {
+    pub(super) fn network(&self) -> Result<NetworkConfig, ToolError> {
+        let mut config = NetworkConfig::default();
         if let Some(table) = self.table("network")? {
-            Section { path: "network.", table, ..*self }.connections(&mut words)?;
+            ConfigSection { path: "network.", table, ..*self }.connections(&mut config)?;
         }
         if let Some(table) = self.table("search")? {
-            let section = Section { path: "search.", table, ..*self };
+            let section = ConfigSection { path: "search.", table, ..*self };
             section.check_keys(&keys::SEARCH)?;
-            words.engine = section.word("engine", &EngineKind::ALL)?;
-            words.search_url = section.web_address("url")?.map(String::from);
-            words.search_key = section.text("key")?.map(|(_, key)| key.to_owned());
+            config.engine = section.word("engine", &EngineKind::ALL)?;
+            config.search_url = section.web_address("url")?.map(String::from);
+            config.search_key = section.text("key")?.map(|(_, key)| key.to_owned());
         }
-        words.credentials =
+        config.credentials =
             self.named("credentials", |section, name, at| section.credential(name, at))?;
-        Ok(words)
+        Ok(config)
     }
 
-    fn connections(&self, words: &mut NetworkWords) -> Result<(), ToolError> {
+    fn connections(&self, config: &mut NetworkConfig) -> Result<(), ToolError> {
         self.check_keys(&keys::NETWORK)?;
         for (at, text) in self.texts("allow")? {
             let entry = text.parse().map_err(|problem: String| {
-                self.reader.fault(
+                self.source.error(
                     at,
                     &format!("`network.allow`: {problem}"),
-                    "name one service or network",
+                    "write one service or network per entry",
                 )
             })?;
-            words.allow.push(entry);
+            config.allow.push(entry);
         }
-        words.proxy = self.web_address("proxy")?;
+        config.proxy = self.web_address("proxy")?;
         for (at, text) in self.texts("ca")? {
-            words.authorities.push(self.reader.path(at, text)?.into());
+            config.authorities.push(self.source.path(at, text)?.into());
         }
-        words.timeout = self.number("timeout_secs")?;
-        words.most_bytes = self.number("max_bytes")?;
-        words.per_minute = self.number("requests_per_minute")?;
-        words.respects_robots = self.word("robots", &[("ignore", false), ("respect", true)])?;
-        words.may_unprotect = self.word("downgrade", &[("refuse", false), ("follow", true)])?;
+        config.timeout = self.number("timeout_secs")?;
+        config.max_bytes = self.number("max_bytes")?;
+        config.per_minute = self.number("requests_per_minute")?;
+        config.respects_robots = self.word("robots", &[("ignore", false), ("respect", true)])?;
+        config.allows_downgrade = self.word("downgrade", &[("refuse", false), ("follow", true)])?;
         Ok(())
     }
 
@@ -78,7 +79,7 @@ impl Section<'_> {
         let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         url.map(Some).ok_or_else(|| {
             let problem = format!("`{}{key}`: expected an http or https URL", self.path);
-            self.reader.fault(at, &problem, "write it whole, as in http://host.example:8080")
+            self.source.error(at, &problem, "write the whole URL, as in http://host.example:8080")
         })
     }
 
@@ -88,7 +89,11 @@ impl Section<'_> {
         if name.is_empty() || !name.chars().all(is_word) {
             let problem =
                 format!("`credentials.{name}`: the name may have letters, digits and `_`");
-            return Err(self.reader.fault(at, &problem, "requests call it `secret:NAME`"));
+            return Err(self.source.error(
+                at,
+                &problem,
+                "rename it; requests refer to it as `secret:NAME`",
+            ));
         }
         let variable = self.text("variable")?.map(|(_, variable)| variable.to_owned());
         let hosts = self.texts("hosts")?.into_iter().map(|(_, host)| host.to_ascii_lowercase());
@@ -100,26 +105,30 @@ impl Section<'_> {
     }
 }
 
-/// Put together: of a single value the first file's word holds, lists are joined.
-pub(super) fn settings<'f>(files: impl Iterator<Item = &'f File> + Clone) -> NetworkSettings {
-    let words = || files.clone().map(|file| &file.network);
-    let usual = NetworkSettings::default();
-    let timeout = words().find_map(|words| words.timeout);
+/// Merges the files: a single value comes from the first file that sets it, lists are joined.
+pub(super) fn settings<'f>(files: impl Iterator<Item = &'f ConfigFile> + Clone) -> NetworkSettings {
+    let configs = || files.clone().map(|file| &file.network);
+    let default = NetworkSettings::default();
+    let timeout = configs().find_map(|config| config.timeout);
     let mut settings = NetworkSettings::default();
-    settings.allow = words().flat_map(|words| words.allow.iter().cloned()).collect();
-    settings.proxy = words().find_map(|words| words.proxy.clone());
-    settings.authorities = words().flat_map(|words| words.authorities.iter().cloned()).collect();
+    settings.allow = configs().flat_map(|config| config.allow.iter().cloned()).collect();
+    settings.proxy = configs().find_map(|config| config.proxy.clone());
+    settings.authorities =
+        configs().flat_map(|config| config.authorities.iter().cloned()).collect();
     settings.timeout =
-        timeout.map_or(usual.timeout, |seconds| Duration::from_secs(seconds.max(1) as u64));
-    settings.max_bytes = words().find_map(|words| words.most_bytes).unwrap_or(usual.max_bytes);
-    settings.per_minute = words().find_map(|words| words.per_minute).unwrap_or_default();
-    settings.respects_robots = words().find_map(|words| words.respects_robots).unwrap_or_default();
-    settings.allows_downgrade = words().find_map(|words| words.may_unprotect).unwrap_or_default();
-    settings.credentials = words().flat_map(|words| words.credentials.iter().cloned()).collect();
+        timeout.map_or(default.timeout, |seconds| Duration::from_secs(seconds.max(1) as u64));
+    settings.max_bytes = configs().find_map(|config| config.max_bytes).unwrap_or(default.max_bytes);
+    settings.per_minute = configs().find_map(|config| config.per_minute).unwrap_or_default();
+    settings.respects_robots =
+        configs().find_map(|config| config.respects_robots).unwrap_or_default();
+    settings.allows_downgrade =
+        configs().find_map(|config| config.allows_downgrade).unwrap_or_default();
+    settings.credentials =
+        configs().flat_map(|config| config.credentials.iter().cloned()).collect();
     settings.search = SearchEngine {
-        kind: words().find_map(|words| words.engine).unwrap_or_default(),
-        url: words().find_map(|words| words.search_url.clone()),
-        key: words().find_map(|words| words.search_key.clone()),
+        kind: configs().find_map(|config| config.engine).unwrap_or_default(),
+        url: configs().find_map(|config| config.search_url.clone()),
+        key: configs().find_map(|config| config.search_key.clone()),
     };
     settings
 }

@@ -1,5 +1,5 @@
-//! What files say about whole outputs: how much of them is kept, for how long, and whether a result that a client was given a
-//! moment ago is given again.
+//! Reads `[outputs]`: how much of whole outputs is kept and for how long, and whether a repeated
+//! result is sent whole or as a pointer.
 
 use std::time::Duration;
 
@@ -7,50 +7,50 @@ use haft_core::ToolError;
 use haft_store::OutputRetention;
 
 use super::{
-    file::{File, Section},
+    file::{ConfigFile, ConfigSection},
     keys,
 };
 
-/// What one file says.
+/// The keys that one file sets.
 #[derive(Clone, Default)]
-pub(super) struct OutputWords {
-    most_bytes: Option<usize>,
-    most_days: Option<usize>,
+pub(super) struct OutputConfig {
+    max_bytes: Option<usize>,
+    max_days: Option<usize>,
     repeats: Option<bool>,
 }
 
-/// What is kept, and what is said twice.
+/// The merged settings of outputs.
 #[derive(Clone, Debug)]
 pub struct OutputSettings {
-    /// How long and how much.
+    /// How long and how much is kept.
     pub retention: OutputRetention,
-    /// A result that was given to the same client a moment ago is pointed at instead of given again.
+    /// Replaces a result that the same client received recently by a pointer to it.
     pub points_at_repeats: bool,
 }
 
-impl Section<'_> {
-    pub(super) fn outputs(&self) -> Result<OutputWords, ToolError> {
-        let Some(table) = self.table("outputs")? else { return Ok(OutputWords::default()) };
-        let section = Section { path: "outputs.", table, ..*self };
+impl ConfigSection<'_> {
+    pub(super) fn outputs(&self) -> Result<OutputConfig, ToolError> {
+        let Some(table) = self.table("outputs")? else { return Ok(OutputConfig::default()) };
+        let section = ConfigSection { path: "outputs.", table, ..*self };
         section.check_keys(&keys::OUTPUTS)?;
-        Ok(OutputWords {
-            most_bytes: section.number("max_bytes")?,
-            most_days: section.number("max_age_days")?,
+        Ok(OutputConfig {
+            max_bytes: section.number("max_bytes")?,
+            max_days: section.number("max_age_days")?,
             repeats: section.word("repeats", &[("pointer", true), ("whole", false)])?,
         })
     }
 }
 
-/// Put together: of each value the first file's word holds.
-pub(super) fn settled<'f>(files: impl Iterator<Item = &'f File> + Clone) -> OutputSettings {
-    let words = || files.clone().map(|file| &file.outputs);
-    let usual = OutputRetention::default();
-    let age = words().find_map(|words| words.most_days);
+/// Merges the files: each value comes from the first file that sets it.
+pub(super) fn merged<'f>(files: impl Iterator<Item = &'f ConfigFile> + Clone) -> OutputSettings {
+    let configs = || files.clone().map(|file| &file.outputs);
+    let default = OutputRetention::default();
+    let age = configs().find_map(|config| config.max_days);
     let age = age.map(|days| Duration::from_secs((days as u64).saturating_mul(24 * 3600)));
-    let bytes = words().find_map(|words| words.most_bytes).map(|bytes| bytes as u64);
+    let bytes = configs().find_map(|config| config.max_bytes).map(|bytes| bytes as u64);
     let retention =
-        OutputRetention { bytes: bytes.unwrap_or(usual.bytes), age: age.unwrap_or(usual.age) };
-    let points_at_repeats = words().find_map(|words| words.repeats).unwrap_or(true);
+        OutputRetention { bytes: bytes.unwrap_or(default.bytes), age: age.unwrap_or(default.age) };
+    let points_at_repeats = configs().find_map(|config| config.repeats).unwrap_or(true);
     OutputSettings { retention, points_at_repeats }
 }
 
@@ -59,8 +59,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_page_tells_the_defaults_that_hold() {
-        let settings = settled(std::iter::empty());
+    fn the_reference_page_lists_the_actual_defaults() {
+        let settings = merged(std::iter::empty());
         let default =
             |name: &str| keys::OUTPUTS.key(name).and_then(|key| key.default(&keys::OUTPUTS));
         let days = settings.retention.age.as_secs() / (24 * 3600);

@@ -1,5 +1,5 @@
-//! `[sandbox]`: which folders outside the workspace sandboxed commands see. `sandbox = "auto"` is the short form of
-//! `[sandbox] backend = "auto"`.
+//! Reads `[sandbox]`: which folders outside the workspace sandboxed commands can access. `sandbox =
+//! "auto"` is the short form of `[sandbox] backend = "auto"`.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -7,14 +7,14 @@ use haft_core::ToolError;
 use haft_exec::{ProcessSettings, ShownFolders};
 
 use super::{
-    file::{File, Section},
+    file::{ConfigFile, ConfigSection},
     keys,
 };
 
-/// The names of the backends, in the order of the documentation.
+/// Names of the backends, in the order of the documentation.
 pub const BACKENDS: &[&str] = &["auto", "required", "landlock", "bubblewrap", "container", "off"];
 
-/// The backend of this name. The settings of a container are added when all files are read.
+/// Returns the backend of this name. The container settings are merged later, from all files.
 pub fn backend_named(name: &str) -> Option<ProcessSettings> {
     match name {
         "auto" => Some(ProcessSettings::Auto),
@@ -35,20 +35,20 @@ fn name_of(backend: &ProcessSettings) -> &'static str {
     BACKENDS.iter().find(is_it).copied().unwrap_or("another backend")
 }
 
-/// The backend in force: an admin's, else the one of the command line, else the user's.
+/// Returns the active backend: an admin's, else that of the command line, else the user's.
 ///
 /// # Errors
-/// Of kind `denied` when the command line asks for another one than an admin's.
+/// Of kind `denied` when the command line requests another one than an admin's.
 pub(super) fn backend(
     chosen: Option<&ProcessSettings>,
-    admin: &[File],
-    user: &File,
+    admin: &[ConfigFile],
+    user: &ConfigFile,
 ) -> Result<ProcessSettings, ToolError> {
     let fixed = admin.iter().find_map(|file| Some((file.sandbox.as_ref()?, &file.layer.file)));
     match (fixed, chosen) {
         (Some((fixed, file)), Some(chosen)) if name_of(fixed) != name_of(chosen) => {
             let message = format!(
-                "sandbox `{}` cannot be chosen: {file} sets `{}`",
+                "sandbox `{}` cannot be used: {file} sets `{}`",
                 name_of(chosen),
                 name_of(fixed)
             );
@@ -62,24 +62,25 @@ pub(super) fn backend(
 
 /// What one file says.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ShownWords {
+pub(super) struct SandboxConfig {
     whole_home: Option<bool>,
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
 }
 
-/// What all of them say, an admin's first: the first word about the home holds, folders add up.
-pub(super) fn settled<'f>(files: impl Iterator<Item = &'f File> + Clone) -> ShownFolders {
-    let words = || files.clone().map(|file| &file.shown);
+/// Merges the files, with the admin's first: `home` comes from the first file that sets it, folders
+/// are joined.
+pub(super) fn merged<'f>(files: impl Iterator<Item = &'f ConfigFile> + Clone) -> ShownFolders {
+    let configs = || files.clone().map(|file| &file.shown);
     ShownFolders {
-        whole_home: words().find_map(|words| words.whole_home).unwrap_or(false),
-        read: words().flat_map(|words| words.read.clone()).collect(),
-        write: words().flat_map(|words| words.write.clone()).collect(),
+        whole_home: configs().find_map(|config| config.whole_home).unwrap_or(false),
+        read: configs().flat_map(|config| config.read.clone()).collect(),
+        write: configs().flat_map(|config| config.write.clone()).collect(),
     }
 }
 
-impl<'a> Section<'a> {
-    /// The section, where it is not the short form.
+impl<'a> ConfigSection<'a> {
+    /// Returns the `[sandbox]` table, or `None` for the short form.
     pub(super) fn sandbox_table(&self) -> Result<Option<Self>, ToolError> {
         let written = self.table.get("sandbox").and_then(|value| value.get_ref().as_table());
         let Some(table) = written else { return Ok(None) };
@@ -88,9 +89,9 @@ impl<'a> Section<'a> {
         Ok(Some(section))
     }
 
-    pub(super) fn shown(&self) -> Result<ShownWords, ToolError> {
-        let Some(section) = self.sandbox_table()? else { return Ok(ShownWords::default()) };
-        Ok(ShownWords {
+    pub(super) fn shown(&self) -> Result<SandboxConfig, ToolError> {
+        let Some(section) = self.sandbox_table()? else { return Ok(SandboxConfig::default()) };
+        Ok(SandboxConfig {
             whole_home: section.word("home", &[("tools", false), ("all", true)])?,
             read: section.shown_folders("read")?,
             write: section.shown_folders("write")?,
@@ -99,12 +100,12 @@ impl<'a> Section<'a> {
 
     fn shown_folders(&self, key: &str) -> Result<Vec<PathBuf>, ToolError> {
         let folder = |(at, folder): (usize, &str)| {
-            let path = PathBuf::from(self.reader.path(at, folder)?);
+            let path = PathBuf::from(self.source.path(at, folder)?);
             if path.is_absolute() && path.parent().is_some() {
                 return Ok(path);
             }
-            let problem = format!("`sandbox.{key}`: expected a whole path, found `{folder}`");
-            Err(self.reader.fault(at, &problem, "write the whole path, or begin it with `~/`"))
+            let problem = format!("`sandbox.{key}`: expected an absolute path, found `{folder}`");
+            Err(self.source.error(at, &problem, "write an absolute path, or start it with `~/`"))
         };
         self.texts(key)?.into_iter().map(folder).collect()
     }

@@ -1,5 +1,5 @@
-//! What files and the command line say about the store. A project's file says nothing: it came with the code, and would
-//! send the record of every call wherever its author likes.
+//! Reads `[store]`, `[approvals]` and `--store`. A project's file may not set them: it comes with
+//! the code, and could send the record of every call anywhere.
 
 use std::{path::Path, time::Duration};
 
@@ -7,68 +7,68 @@ use haft_core::ToolError;
 use haft_store::{EventRetention, LedgerRetention, StoreAddress};
 
 use super::{
-    file::{File, Section},
+    file::{ConfigFile, ConfigSection},
     keys,
 };
 use crate::host::Choices;
 
-/// The store of a workspace when nobody names another.
-const USUAL: &str = ".haft/haft.db";
+/// Default store of a workspace.
+const DEFAULT_STORE: &str = ".haft/haft.db";
 
-/// What one file says.
+/// The keys that one file sets.
 #[derive(Clone, Default)]
-pub(super) struct StoreWords {
+pub(super) struct StoreConfig {
     address: Option<StoreAddress>,
     records: Option<bool>,
     results: Option<bool>,
-    most_events: Option<usize>,
+    max_events: Option<usize>,
     event_days: Option<usize>,
     ledger_days: Option<usize>,
     ledger_bytes: Option<usize>,
     elsewhere: Option<bool>,
 }
 
-/// Where calls are recorded, and whether they are.
+/// The merged settings of the store.
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
-    /// The file or the server.
+    /// File or database server.
     pub address: StoreAddress,
-    /// Whether calls are recorded.
+    /// Records every call.
     pub records: bool,
-    /// Whether whole results are kept too.
+    /// Keeps whole results too.
     pub keeps_results: bool,
-    /// How many events are kept.
+    /// How many events are kept, and how long.
     pub retention: EventRetention,
-    /// How much of the ledger is kept.
+    /// How much of the ledger is kept, and how long.
     pub ledger: LedgerRetention,
-    /// Whether a question waits for `haft approvals` where nobody can be asked.
+    /// Lets an approval request wait for `haft approvals` when no approver is available here.
     pub asks_elsewhere: bool,
 }
 
-impl Section<'_> {
-    pub(super) fn store(&self) -> Result<StoreWords, ToolError> {
+impl ConfigSection<'_> {
+    pub(super) fn store(&self) -> Result<StoreConfig, ToolError> {
         let elsewhere = match self.table("approvals")? {
             Some(table) => {
-                let section = Section { path: "approvals.", table, ..*self };
+                let section = ConfigSection { path: "approvals.", table, ..*self };
                 section.check_keys(&keys::APPROVALS)?;
                 section.flag("elsewhere")?
             }
             None => None,
         };
         let Some(table) = self.table("store")? else {
-            return Ok(StoreWords { elsewhere, ..StoreWords::default() });
+            return Ok(StoreConfig { elsewhere, ..StoreConfig::default() });
         };
-        let section = Section { path: "store.", table, ..*self };
+        let section = ConfigSection { path: "store.", table, ..*self };
         section.check_keys(&keys::STORE)?;
         let address = match section.text("url")? {
             Some((at, text)) => Some(section.address(at, text)?),
             None => None,
         };
-        Ok(StoreWords {
+        Ok(StoreConfig {
             address,
             records: section.flag("record")?,
             results: section.flag("results")?,
-            most_events: section.number("events")?,
+            max_events: section.number("events")?,
             event_days: section.number("event_days")?,
             ledger_days: section.number("ledger_days")?,
             ledger_bytes: section.number("ledger_bytes")?,
@@ -78,29 +78,30 @@ impl Section<'_> {
 
     fn address(&self, at: usize, text: &str) -> Result<StoreAddress, ToolError> {
         let expanded = match text.strip_prefix("sqlite:") {
-            Some(path) => format!("sqlite:{}", self.reader.path(at, path)?),
-            None => self.reader.path(at, text)?,
+            Some(path) => format!("sqlite:{}", self.source.path(at, path)?),
+            None => self.source.path(at, text)?,
         };
-        // Relative to what? The file is not where calls are made.
-        let faulty = |hint: &str| {
-            let problem = "`store.url`: expected a whole path or `postgres://…`";
-            self.reader.fault(at, problem, hint)
+        // A relative path would be ambiguous, because calls run in other directories than the
+        // config file's.
+        let invalid = |hint: &str| {
+            let problem = "`store.url`: expected an absolute path or `postgres://…`";
+            self.source.error(at, problem, hint)
         };
         match StoreAddress::parse(&expanded, Path::new("")) {
             Ok(StoreAddress::Sqlite(path)) if !path.is_absolute() => {
-                Err(faulty("write the whole path, or begin it with `~/`"))
+                Err(invalid("write an absolute path, or start it with `~/`"))
             }
             Ok(address) => Ok(address),
-            Err(error) => Err(faulty(error.next_step())),
+            Err(error) => Err(invalid(error.next_step())),
         }
     }
 }
 
-/// Put together: the admin's word holds, then what was said on the command line, then the person's.
-pub(super) fn settled(
+/// Merges the files. An admin's address takes precedence, then `--store`, then the user's.
+pub(super) fn merged(
     choices: &Choices,
-    admin: &[File],
-    user: &File,
+    admin: &[ConfigFile],
+    user: &ConfigFile,
     (workspace, directory): (&Path, &Path),
 ) -> Result<StoreSettings, ToolError> {
     let asked =
@@ -108,21 +109,21 @@ pub(super) fn settled(
     let fixed = admin.iter().find_map(|file| Some((file.store.address.clone()?, file)));
     let address = match (fixed, asked) {
         (Some((fixed, file)), Some(asked)) if fixed != asked => {
-            let place = &file.layer.file;
-            let message = format!("the store {asked} cannot be chosen: {place} sets {fixed}");
+            let source = &file.layer.file;
+            let message = format!("the store {asked} cannot be used: {source} sets {fixed}");
             return Err(ToolError::denied(message).hint("leave out --store"));
         }
         (Some((fixed, _)), _) => fixed,
         (None, Some(asked)) => asked,
         (None, None) => {
             let own = user.store.address.clone();
-            own.unwrap_or_else(|| usual(workspace))
+            own.unwrap_or_else(|| default_store(workspace))
         }
     };
     let owners = || admin.iter().chain([user]).map(|file| &file.store);
-    let records = owners().find_map(|words| words.records);
-    let results = owners().find_map(|words| words.results);
-    let elsewhere = owners().find_map(|words| words.elsewhere);
+    let records = owners().find_map(|config| config.records);
+    let results = owners().find_map(|config| config.results);
+    let elsewhere = owners().find_map(|config| config.elsewhere);
     Ok(StoreSettings {
         address,
         records: records.unwrap_or(true),
@@ -133,35 +134,35 @@ pub(super) fn settled(
     })
 }
 
-/// Where a workspace has its store when nothing else is set.
-pub fn usual(workspace: &Path) -> StoreAddress {
-    StoreAddress::Sqlite(workspace.join(USUAL))
+/// Returns the default store of a workspace.
+pub fn default_store(workspace: &Path) -> StoreAddress {
+    StoreAddress::Sqlite(workspace.join(DEFAULT_STORE))
 }
 
-fn retention<'a, I: Iterator<Item = &'a StoreWords>>(owners: impl Fn() -> I) -> EventRetention {
-    let usual = EventRetention::default();
-    let most = owners().find_map(|words| words.most_events);
-    let days = owners().find_map(|words| words.event_days);
+fn retention<'a, I: Iterator<Item = &'a StoreConfig>>(owners: impl Fn() -> I) -> EventRetention {
+    let default = EventRetention::default();
+    let max = owners().find_map(|config| config.max_events);
+    let days = owners().find_map(|config| config.event_days);
     EventRetention {
-        // The newest one stays: it is being told.
-        max_events: most
-            .map_or(usual.max_events, |most| u64::try_from(most).unwrap_or(u64::MAX).max(1)),
-        max_age: days.map_or(usual.max_age, days_long),
+        // Keep at least the newest event, which is being delivered.
+        max_events: max
+            .map_or(default.max_events, |max| u64::try_from(max).unwrap_or(u64::MAX).max(1)),
+        max_age: days.map_or(default.max_age, whole_days),
     }
 }
 
-fn ledger_retention<'a, I: Iterator<Item = &'a StoreWords>>(
+fn ledger_retention<'a, I: Iterator<Item = &'a StoreConfig>>(
     owners: impl Fn() -> I,
 ) -> LedgerRetention {
     let default = LedgerRetention::default();
-    let days = owners().find_map(|words| words.ledger_days);
-    let bytes = owners().find_map(|words| words.ledger_bytes);
+    let days = owners().find_map(|config| config.ledger_days);
+    let bytes = owners().find_map(|config| config.ledger_bytes);
     LedgerRetention {
-        age: days.map_or(default.age, days_long),
+        age: days.map_or(default.age, whole_days),
         bytes: bytes.map_or(default.bytes, |bytes| u64::try_from(bytes).unwrap_or(u64::MAX)),
     }
 }
 
-fn days_long(days: usize) -> Duration {
+fn whole_days(days: usize) -> Duration {
     Duration::from_secs(u64::try_from(days).unwrap_or(u64::MAX).saturating_mul(86_400))
 }

@@ -1,4 +1,4 @@
-//! What files say, what is wrong with them, and who may loosen whom.
+//! Tests of merging config files, of their errors, and of which file may loosen which.
 
 use haft_core::{
     Access, Effect, Mode,
@@ -7,13 +7,13 @@ use haft_core::{
 
 use super::*;
 
-/// A home, a workspace and an admin file in a fresh folder.
-struct House {
+/// A home directory, a workspace and an admin file in a temporary directory.
+struct TestConfig {
     root: tempfile::TempDir,
     choices: Choices,
 }
 
-impl House {
+impl TestConfig {
     fn new() -> Self {
         let root = tempfile::tempdir().expect("a temporary folder");
         for folder in ["home/.config/haft", "project/.haft", "project/sub"] {
@@ -72,17 +72,17 @@ impl House {
 }
 
 #[track_caller]
-fn check_fault(config: &str, expected: &str) {
-    let house = House::new().user(config);
-    let error = house.load().err().unwrap_or_else(|| panic!("accepted: {config}"));
-    let place = house.path("home/.config/haft/config.toml");
-    let told = error.message().replace(&place.display().to_string(), "config.toml");
-    assert_eq!(format!("{told} / {}", error.next_step()), expected);
+fn check_error(config: &str, expected: &str) {
+    let config_files = TestConfig::new().user(config);
+    let error = config_files.load().err().unwrap_or_else(|| panic!("accepted: {config}"));
+    let file = config_files.path("home/.config/haft/config.toml");
+    let message = error.message().replace(&file.display().to_string(), "config.toml");
+    assert_eq!(format!("{message} / {}", error.next_step()), expected);
     assert_eq!(error.kind().exit_code(), 2);
 }
 
 #[test]
-fn faults_are_told_with_their_place() {
+fn errors_name_their_position() {
     for (config, expected) in [
         ("alow = []", "config.toml:1:1: unknown key `alow` / did you mean `allow`?"),
         (
@@ -123,95 +123,99 @@ fn faults_are_told_with_their_place() {
         ),
         (
             "äö = ",
-            "config.toml:1:1: invalid unquoted key, expected letters, numbers, `-`, `_` / mend the TOML",
+            "config.toml:1:1: invalid unquoted key, expected letters, numbers, `-`, `_` / fix the TOML syntax",
         ),
-        ("allow = [\"read\"", "config.toml:1:16: unclosed array, expected `]` / mend the TOML"),
+        (
+            "allow = [\"read\"",
+            "config.toml:1:16: unclosed array, expected `]` / fix the TOML syntax",
+        ),
     ] {
-        check_fault(config, expected);
+        check_error(config, expected);
     }
 }
 
 #[test]
-fn a_project_file_may_not_say_what_only_a_person_may() {
-    for (config, told) in [
-        ("trust = [\"/\"]", ":1:1: `trust` counts only in your own config"),
+fn a_project_file_may_not_set_what_only_the_user_may() {
+    for (config, expected) in [
+        ("trust = [\"/\"]", ":1:1: `trust` is allowed only in your own config"),
         (
             "[secrets]\nexcept = [\".env\"]",
-            ":2:1: `secrets.except` counts only in your own or an admin's config",
+            ":2:1: `secrets.except` is allowed only in your own or an admin's config",
         ),
         (
             "[profiles.reviewer]\ntools = [\"*\"]",
             ":1: a project may not redefine the profile `reviewer` (built-in)",
         ),
     ] {
-        let error = House::new().project(config).load().err().expect("refused");
-        assert!(error.message().contains(told), "{error}");
+        let error = TestConfig::new().project(config).load().err().expect("refused");
+        assert!(error.message().contains(expected), "{error}");
     }
 }
 
 #[test]
-fn rules_keep_their_file_line_and_words() {
-    let house = House::new().user("approve = \"all\"\ndeny = [\n  \"read(~/notes/**)\",\n]\n");
-    let decision = house.decide("read", Access::Read(house.path("home/notes/a")));
+fn rules_keep_their_file_line_and_text() {
+    let config_files =
+        TestConfig::new().user("approve = \"all\"\ndeny = [\n  \"read(~/notes/**)\",\n]\n");
+    let decision = config_files.decide("read", Access::Read(config_files.path("home/notes/a")));
     assert_eq!(decision.action, Action::Deny);
-    let place = house.path("home/.config/haft/config.toml");
-    let expected = format!("rule deny `read(~/notes/**)` ({}:3)", place.display());
+    let file = config_files.path("home/.config/haft/config.toml");
+    let expected = format!("rule deny `read(~/notes/**)` ({}:3)", file.display());
     assert_eq!(decision.reason.to_string(), expected);
 }
 
 #[test]
 fn the_workspace_is_the_nearest_project() {
-    let house = House::new();
-    assert_eq!(house.settings().workspace, house.path("project"));
-    assert_eq!(house.settings().directory, house.path("project/sub"));
+    let config_files = TestConfig::new();
+    assert_eq!(config_files.settings().workspace, config_files.path("project"));
+    assert_eq!(config_files.settings().directory, config_files.path("project/sub"));
 }
 
 #[test]
 fn a_project_may_narrow_but_not_widen_until_it_is_trusted() {
     let outside = || Access::Read("/etc/hosts".into());
-    let house = House::new()
+    let config_files = TestConfig::new()
         .project("approve = \"safe\"\nallow = [\"read(/etc/hosts)\"]\ndeny = [\"read(x)\"]");
-    assert_eq!(house.settings().policy.mode_for(None), Mode::Safe);
-    assert_eq!(house.decide("read", outside()).action, Action::Ask);
-    assert_eq!(house.decide("read", Access::Read("x".into())).action, Action::Deny);
-    let folder = house.path("project");
-    let house = house.user(&format!("trust = [\"{}\"]", folder.display()));
-    assert_eq!(house.decide("read", outside()).action, Action::Allow);
+    assert_eq!(config_files.settings().policy.mode_for(None), Mode::Safe);
+    assert_eq!(config_files.decide("read", outside()).action, Action::Ask);
+    assert_eq!(config_files.decide("read", Access::Read("x".into())).action, Action::Deny);
+    let folder = config_files.path("project");
+    let config_files = config_files.user(&format!("trust = [\"{}\"]", folder.display()));
+    assert_eq!(config_files.decide("read", outside()).action, Action::Allow);
 }
 
 #[test]
-fn an_admin_holds_against_everybody() {
-    let house = House::new()
+fn an_admin_file_takes_precedence_over_all_others() {
+    let config_files = TestConfig::new()
         .admin("approve = \"safe\"\nprofile = \"reviewer\"\ndeny = [\"hello\"]\n[secrets]\npaths = [\"vault\"]\n[limits]\ncontent_lines = 10")
         .user("approve = \"all\"\nallow = [\"*\"]\n[secrets]\nexcept = [\"vault\"]\n[limits]\ncontent_lines = 99");
-    let settings = house.settings();
+    let settings = config_files.settings();
     assert_eq!(settings.policy.mode_for(None), Mode::Safe);
     assert_eq!(settings.limits.content_lines, 10);
     assert_eq!(settings.profile.as_deref(), Some("reviewer"));
-    assert_eq!(house.decide("hello", Access::Read("a".into())).action, Action::Deny);
-    assert_eq!(house.decide("read", Access::Read("vault".into())).action, Action::Deny);
-    let asking = House {
+    assert_eq!(config_files.decide("hello", Access::Read("a".into())).action, Action::Deny);
+    assert_eq!(config_files.decide("read", Access::Read("vault".into())).action, Action::Deny);
+    let asking = TestConfig {
         choices: Choices { profile: Some("developer".into()), ..Choices::default() },
-        ..house
+        ..config_files
     };
     assert!(asking.load().is_err_and(|error| error.kind().exit_code() == 5));
 }
 
 #[test]
-fn what_cannot_be_read_stops_everything() {
-    let house = House::new();
-    std::fs::create_dir(house.path("project/.haft/config.toml"))
-        .expect("a folder in the file's place");
-    let error = house.load().err().expect("refused");
-    assert!(error.message().ends_with("config.toml: is not a regular file"), "{error}");
+fn an_unreadable_file_stops_everything() {
+    let config_files = TestConfig::new();
+    std::fs::create_dir(config_files.path("project/.haft/config.toml"))
+        .expect("a folder at the file's path");
+    let error = config_files.load().err().expect("refused");
+    assert!(error.message().ends_with("config.toml: not a regular file"), "{error}");
     let choices = Choices { config: Some("/nowhere.toml".into()), ..Choices::default() };
-    let error = House { choices, ..House::new() }.load().err().expect("refused");
-    assert!(error.message().starts_with("/nowhere.toml: cannot be read"), "{error}");
+    let error = TestConfig { choices, ..TestConfig::new() }.load().err().expect("refused");
+    assert!(error.message().starts_with("/nowhere.toml: cannot read the file"), "{error}");
 }
 
 #[test]
 fn a_missing_workspace_is_an_error() {
     let choices = Choices { workspace: Some("gone".into()), ..Choices::default() };
-    let error = House { choices, ..House::new() }.load().err().expect("refused");
-    assert!(error.message().contains("project/sub/gone cannot be used"), "{error}");
+    let error = TestConfig { choices, ..TestConfig::new() }.load().err().expect("refused");
+    assert!(error.message().contains("project/sub/gone cannot be opened"), "{error}");
 }

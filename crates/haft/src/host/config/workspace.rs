@@ -1,14 +1,14 @@
-//! Which folder is the workspace: the one that was named, else the nearest one around the person that looks like a
-//! project, else where they stand.
+//! Finds the workspace: the folder that was named, else the nearest parent that looks like a
+//! project, else the working directory.
 
 use std::path::{Path, PathBuf};
 
 use haft_core::ToolError;
 
-/// What the root of a project is known by.
-const MARKS: &[&str] = &[".haft", ".git"];
+/// Names of entries that marker the root of a project.
+const ROOT_MARKERS: &[&str] = &[".haft", ".git"];
 
-/// The workspace, absolute and without links.
+/// Returns the workspace as an absolute path without symbolic links.
 ///
 /// # Errors
 /// When there is no such folder.
@@ -19,12 +19,15 @@ pub(super) fn find(named: Option<&Path>, directory: &Path) -> Result<PathBuf, To
     };
     let fail = |problem: &str| {
         ToolError::input(format!("the workspace {} {problem}", folder.display()))
-            .hint("name an existing folder with --workspace")
+            .hint("choose an existing directory with --workspace")
     };
-    let real = folder.canonicalize().map_err(|error| fail(&format!("cannot be used: {error}")))?;
-    if real.is_dir() { Ok(real) } else { Err(fail("is not a folder")) }
+    let real =
+        folder.canonicalize().map_err(|error| fail(&format!("cannot be opened: {error}")))?;
+    if real.is_dir() { Ok(real) } else { Err(fail("is not a directory")) }
 }
 
 fn project_around(directory: &Path) -> Option<&Path> {
-    directory.ancestors().find(|folder| MARKS.iter().any(|mark| folder.join(mark).exists()))
+    directory
+        .ancestors()
+        .find(|folder| ROOT_MARKERS.iter().any(|marker| folder.join(marker).exists()))
 }

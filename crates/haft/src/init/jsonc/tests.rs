@@ -1,4 +1,4 @@
-//! What an edit does to texts that people wrote, to the byte.
+//! Tests of edits to handwritten texts, byte for byte.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -18,7 +18,7 @@ fn check(before: &str, after: &str) {
     let again = set(&edited, PATH, "haft", &entry()).expect("it can be edited");
     assert_eq!(again, edited, "a second time changes nothing");
     let tree = |text: &str| parse(text).expect("it parses").map(|root| root.tree());
-    let expected = Tree::with(tree(before), PATH, "haft", &entry());
+    let expected = JsonTree::with(tree(before), PATH, "haft", &entry());
     assert_eq!(tree(&edited), expected, "nothing else changed");
 }
 
@@ -28,9 +28,9 @@ fn check_removed(before: &str, after: &str) {
 }
 
 #[track_caller]
-fn check_fault(text: &str, line: usize, column: usize, problem: &str) {
-    let fault = set(text, PATH, "haft", &entry()).expect_err("it is faulty");
-    assert_eq!((fault.place(text), fault.problem.as_str()), ((line, column), problem));
+fn check_error(text: &str, line: usize, column: usize, problem: &str) {
+    let error = set(text, PATH, "haft", &entry()).expect_err("it is invalid");
+    assert_eq!((error.position(text), error.problem.as_str()), ((line, column), problem));
 }
 
 #[test]
@@ -127,25 +127,25 @@ fn an_entry_is_removed_with_its_line_and_comma() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_place() {
-    check_fault("{\n  \"a\": 1\n  \"b\": 2\n}", 3, 3, "expected `,` or `}`, found `\"`");
-    check_fault("{ä: 1}", 1, 2, "expected a name in quotes or `}`, found `ä`");
-    check_fault("{\"a\" 1}", 1, 6, "expected `:`, found `1`");
-    check_fault("{\"a\": }", 1, 7, "expected a value, found `}`");
-    check_fault("{\"a\": nope}", 1, 7, "expected a value, found `n`");
-    check_fault("{\"a\": [1 2]}", 1, 10, "expected `,` or `]`, found `2`");
-    check_fault("{\"a\": \"b\n\"}", 1, 7, "this string is never closed");
-    check_fault("{} /* open", 1, 4, "this comment is never closed");
-    check_fault("{} {}", 1, 4, "expected the end of the file, found `{`");
-    check_fault("{\"a\": 1", 1, 8, "expected `,` or `}`, found the end of the file");
-    check_fault("{,}", 1, 2, "expected a name in quotes or `}`, found `,`");
-    check_fault("[]", 1, 1, "the file must be an object in braces");
-    check_fault("{\"servers\": []}", 1, 13, "`servers` must be an object in braces");
-    check_fault(&"[".repeat(100_000), 1, 202, "nested deeper than 200 levels");
+fn syntax_errors_have_a_position() {
+    check_error("{\n  \"a\": 1\n  \"b\": 2\n}", 3, 3, "expected `,` or `}`, found `\"`");
+    check_error("{ä: 1}", 1, 2, "expected a name in quotes or `}`, found `ä`");
+    check_error("{\"a\" 1}", 1, 6, "expected `:`, found `1`");
+    check_error("{\"a\": }", 1, 7, "expected a value, found `}`");
+    check_error("{\"a\": nope}", 1, 7, "expected a value, found `n`");
+    check_error("{\"a\": [1 2]}", 1, 10, "expected `,` or `]`, found `2`");
+    check_error("{\"a\": \"b\n\"}", 1, 7, "this string is never closed");
+    check_error("{} /* open", 1, 4, "this comment is never closed");
+    check_error("{} {}", 1, 4, "expected the end of the file, found `{`");
+    check_error("{\"a\": 1", 1, 8, "expected `,` or `}`, found the end of the file");
+    check_error("{,}", 1, 2, "expected a name in quotes or `}`, found `,`");
+    check_error("[]", 1, 1, "the file must be an object in braces");
+    check_error("{\"servers\": []}", 1, 13, "`servers` must be an object in braces");
+    check_error(&"[".repeat(100_000), 1, 202, "nested deeper than 200 levels");
 }
 
 #[test]
-fn half_a_character_that_a_script_left_behind_does_not_stop_us() {
+fn half_a_surrogate_pair_does_not_stop_an_edit() {
     check(
         "{\n  \"cut\\ud83d\": \"off \\ud83d\",\n  \"big\": 1e999\n}",
         "{\n  \"cut\\ud83d\": \"off \\ud83d\",\n  \"big\": 1e999,\n  \"servers\": {\n    \"haft\": {\n      \"command\": \"haft\",\n      \
@@ -193,8 +193,8 @@ proptest! {
         let before = parse(&text).expect("it parses").map(|root| root.tree());
         if let Ok(edited) = set(&text, PATH, "haft", &entry()) {
             let after = parse(&edited).expect("it still parses").map(|root| root.tree());
-            prop_assert_eq!(after, Tree::with(before, PATH, "haft", &entry()));
-            let removed = remove(&edited, PATH, "haft").expect("what was put in can be taken out");
+            prop_assert_eq!(after, JsonTree::with(before, PATH, "haft", &entry()));
+            let removed = remove(&edited, PATH, "haft").expect("an added entry can be removed");
             let rest = parse(&removed).expect("it still parses").map(|root| root.tree());
             let expected = parse(&edited).expect("it parses").map(|root| root.tree().without(PATH, "haft"));
             prop_assert_eq!(rest, expected);
@@ -205,7 +205,7 @@ proptest! {
     fn no_text_makes_it_panic(text in "[{}\\[\\]\",:/*\\\\ \\na1\u{e9}]{0,40}") {
         let _ = set(&text, PATH, "haft", &entry());
         let _ = remove(&text, PATH, "haft");
-        prop_assert!(parse(&text).is_ok() || parse(&text).is_err_and(|fault| fault.at <= text.len()));
+        prop_assert!(parse(&text).is_ok() || parse(&text).is_err_and(|error| error.at <= text.len()));
     }
 
     #[test]

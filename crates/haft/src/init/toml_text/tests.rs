@@ -1,4 +1,4 @@
-//! What an edit does to TOML that people wrote, to the byte.
+//! Tests of edits to handwritten TOML, byte for byte.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -62,14 +62,14 @@ fn an_inline_table_is_replaced_in_its_place() {
 
 #[test]
 fn forms_that_are_not_edited_are_refused() {
-    for (text, at, told) in [
+    for (text, at, expected) in [
         ("mcp_servers = { b = {} }\n", 14, "`mcp_servers` is written in a form"),
         ("mcp_servers.haft.command = 'x'\n", 12, "`mcp_servers.haft` is written in a form"),
         ("mcp_servers = 3\n", 0, "`mcp_servers` must be a table"),
         ("a = [1, 2\n", 8, ""),
     ] {
-        let fault = set(text, "mcp_servers", "haft", &entry()).expect_err("refused");
-        assert!(fault.problem.contains(told) && fault.at >= at, "{text}: {fault:?}");
+        let error = set(text, "mcp_servers", "haft", &entry()).expect_err("refused");
+        assert!(error.problem.contains(expected) && error.at >= at, "{text}: {error:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The calls, and the workspace that each of them finds.
+//! The calls and their workspace.
 
 use std::{
     fs,
@@ -17,54 +17,55 @@ use tempfile::TempDir;
 use tokio::runtime::Builder;
 
 use crate::{
-    house::House,
-    site::{self, Site},
+    fixture::Fixture,
+    web_server::{self, WebServer},
 };
 
-pub(super) struct Call {
+pub(super) struct CorpusCall {
     pub(super) tool: &'static str,
     pub(super) input: Value,
-    /// How it ends: well, or with an error of this kind.
+    /// The expected error kind; `None` for success.
     pub(super) ends: Option<ErrorKind>,
     pub(super) typed: Typed,
-    /// How much runs unasked.
+    /// The approval mode.
     pub(super) mode: Mode,
 }
 
-/// What the call becomes as a command line.
+/// How a command line expresses the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     Same,
-    /// The parser of the command line refuses it first: only the kind is the same.
+    /// The command line parser rejects it first: only the error kind is the same.
     InItsWords,
-    /// It arrives as it was meant, so nothing is mended; everything else is the same.
+    /// It arrives correctly, so nothing is repaired. Everything else is the same.
     Unmended,
-    /// A command line has no way to say it.
+    /// A command line cannot express it.
     Unsayable,
 }
 
-impl Call {
+impl CorpusCall {
     fn typed(mut self, typed: Typed) -> Self {
         self.typed = typed;
         self
     }
 
-    /// Where nothing has to be asked for.
+    /// A call that needs no approval.
     fn unasked(mut self) -> Self {
         self.mode = Mode::All;
         self
     }
 }
 
-fn works(tool: &'static str, input: Value) -> Call {
-    Call { tool, input, ends: None, typed: Typed::Same, mode: Mode::Contained }
+fn works(tool: &'static str, input: Value) -> CorpusCall {
+    CorpusCall { tool, input, ends: None, typed: Typed::Same, mode: Mode::Contained }
 }
 
-fn fails(tool: &'static str, kind: ErrorKind, input: Value) -> Call {
-    Call { tool, input, ends: Some(kind), typed: Typed::Same, mode: Mode::Contained }
+fn fails(tool: &'static str, kind: ErrorKind, input: Value) -> CorpusCall {
+    CorpusCall { tool, input, ends: Some(kind), typed: Typed::Same, mode: Mode::Contained }
 }
 
-/// The tag of `src/main.rs`: the calls that name it are refused when it is another, so it cannot be wrong unseen.
+/// The version of `src/main.rs`. Calls with another version are refused, so a wrong value is
+/// detected.
 const MAIN_VERSION: &str = "c3616474450e8b2f0";
 const OTHER_VERSION: &str = "c0000000000000000";
 const MAIN: &str = "fn main() {\n    println!(\"TODO: run\");\n}\n";
@@ -73,44 +74,44 @@ const MAIN: &str = "fn main() {\n    println!(\"TODO: run\");\n}\n";
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\x0aIDAT\
     \x78\x9c\x63\0\x01\0\0\x05\0\x01\x0d\x0a\x2d\xb4\0\0\0\0IEND\xae\x42\x60\x82";
 
-/// Stands for the output that the house of a call has: its id is another one in every house.
+/// Placeholder for the id of the kept output, which differs in each workspace.
 pub(super) const KEPT: &str = "out_kept";
 
-/// The house of a call, and its input there.
-pub(super) fn house_of(call: &Call) -> (House, Value) {
-    let house = house();
+/// Returns the fixture of a call, and its input with the real id.
+pub(super) fn fixture_of(call: &CorpusCall) -> (Fixture, Value) {
+    let fixture = fixture();
     if !call.input.to_string().contains(KEPT) {
-        return (house, call.input.clone());
+        return (fixture, call.input.clone());
     }
-    let outputs = outputs(&house);
+    let outputs = outputs(&fixture);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let text: String = (1..=3_000).map(|number| format!("line {number}\n")).collect();
     let made_by =
         OutputSource { session: "s".into(), call_id: "call_1".into(), tool: "bash".into() };
     let id = runtime.block_on(outputs.keep(text, made_by)).expect("kept").id;
-    fs::write(house.path("kept"), &id).expect("written");
+    fs::write(fixture.path("kept"), &id).expect("written");
     let input = call.input.to_string().replace(KEPT, &id);
-    (house, serde_json::from_str(&input).expect("it was JSON before"))
+    (fixture, serde_json::from_str(&input).expect("it was JSON before"))
 }
 
-/// The store of a house, as haft opens it.
-pub(super) fn place(house: &House) -> Arc<StoreLocation> {
-    StoreLocation::new(StoreAddress::Sqlite(house.path("project/.haft/haft.db")))
+/// Opens the fixture's store like haft does.
+pub(super) fn place(fixture: &Fixture) -> Arc<StoreLocation> {
+    StoreLocation::new(StoreAddress::Sqlite(fixture.path("project/.haft/haft.db")))
 }
 
-pub(super) fn outputs(house: &House) -> StoreOutputs {
-    StoreOutputs::new(place(house), &house.path("project"), OutputRetention::default())
+pub(super) fn outputs(fixture: &Fixture) -> StoreOutputs {
+    StoreOutputs::new(place(fixture), &fixture.path("project"), OutputRetention::default())
 }
 
-/// A house whose project is the workspace of every call.
-pub(super) fn house() -> House {
-    // Without a sandbox: what a command does in one is tested elsewhere, and a remote is a folder here.
-    let house = House::new().user_config(&format!(
+/// Returns a fixture with the workspace of all calls.
+pub(super) fn fixture() -> Fixture {
+    // Without a sandbox: sandboxes have their own tests, and a remote is a local folder here.
+    let fixture = Fixture::new().user_config(&format!(
         "sandbox = \"off\"\n[network]\nallow = [\"{}\"]\n[search]\nengine = \"searxng\"\nurl = \"{}\"\n",
         site().address,
         site().url("/searx")
     ));
-    let project = house.path("project");
+    let project = fixture.path("project");
     let put = |path: &str, content: &[u8]| {
         let path = project.join(path);
         fs::create_dir_all(path.parent().expect("in the project")).expect("a folder");
@@ -124,17 +125,18 @@ pub(super) fn house() -> House {
     put("bytes.bin", b"\0\x01\x02\xff");
     put("picture.png", PNG);
     put(".env", b"KEY=x\n");
-    // Put together here, so that nobody takes this file for a leak.
+    // Joined here, so that secret scanners do not report this file.
     put("token.txt", format!("token: {}{}\n", "ghp_", "a1B2".repeat(9)).as_bytes());
     let line = |number: usize| format!("{number:04} {}\n", "long ".repeat(28));
     put("long.txt", (0..2_400).map(line).collect::<String>().as_bytes());
     std::os::unix::fs::symlink("src/main.rs", project.join("link.rs")).expect("a link");
     make_old(&project);
     copy_repositories(&project);
-    house
+    fixture
 }
 
-/// A repository with one commit, and one that it can be pushed to. Made once: git takes longer than most calls.
+/// Returns a repository with one commit and a remote. Created once, because git takes longer than
+/// most calls.
 fn copy_repositories(project: &Path) {
     static MADE: OnceLock<TempDir> = OnceLock::new();
     let made = MADE.get_or_init(|| {
@@ -161,7 +163,7 @@ fn copy_repositories(project: &Path) {
     }
 }
 
-/// Everything gets the same age: `stat` tells it, and `glob` sorts by it.
+/// Set equal times: `stat` prints them, and `glob` sorts by them.
 fn make_old(folder: &Path) {
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -176,11 +178,11 @@ fn make_old(folder: &Path) {
     fs::File::open(folder).and_then(|file| file.set_modified(then)).expect("its own folder");
 }
 
-/// What the web is to these calls.
-pub(super) fn site() -> &'static Site {
-    static SITE: OnceLock<Site> = OnceLock::new();
+/// The web server for these calls.
+pub(super) fn site() -> &'static WebServer {
+    static SITE: OnceLock<WebServer> = OnceLock::new();
     SITE.get_or_init(|| {
-        Site::start(|request| match site::path(request) {
+        WebServer::start(|request| match web_server::path(request) {
             "/page" => (
                 "200 OK\r\nContent-Type: text/html",
                 b"<title>A page</title><nav>menu</nav><main><h1>A page</h1><p>With <a href=x>a link</a>.</main>".to_vec(),
@@ -197,14 +199,14 @@ pub(super) fn site() -> &'static Site {
     })
 }
 
-/// All calls.
-pub(super) fn calls() -> Vec<Call> {
+/// Returns all calls.
+pub(super) fn calls() -> Vec<CorpusCall> {
     let files = [reading(), finding(), looking(), writing(), editing(), arranging()];
     let groups = files.into_iter().chain([running(), web(), versions(), keeping(), greeting()]);
     groups.flatten().chain(nothing_of_that_name()).collect()
 }
 
-fn reading() -> Vec<Call> {
+fn reading() -> Vec<CorpusCall> {
     vec![
         works("read", json!({"path": "README.md"})),
         works("read", json!({"path": "src/main.rs", "offset": 2, "limit": 1})),
@@ -212,7 +214,7 @@ fn reading() -> Vec<Call> {
         works("read", json!({"path": "src"})),
         works("read", json!({"path": "link.rs"})),
         works("read", json!({"path": "empty.txt"})),
-        // A page is as much as a model is shown, and says where it goes on.
+        // A page is as long as the limit for a model, and names the next offset.
         works("read", json!({"path": "long.txt"})),
         works("read", json!({"path": "picture.png"})),
         works("read", json!({"path": "token.txt"})),
@@ -238,7 +240,7 @@ fn reading() -> Vec<Call> {
     ]
 }
 
-fn keeping() -> Vec<Call> {
+fn keeping() -> Vec<CorpusCall> {
     let todo = |content: &str, status: &str| json!({"content": content, "status": status});
     vec![
         works("output_read", json!({"id": KEPT, "start_line": 1499, "end_line": 1501})),
@@ -286,7 +288,7 @@ fn keeping() -> Vec<Call> {
     ]
 }
 
-fn finding() -> Vec<Call> {
+fn finding() -> Vec<CorpusCall> {
     vec![
         works("grep", json!({"pattern": "TODO"})),
         works(
@@ -296,7 +298,7 @@ fn finding() -> Vec<Call> {
         works("grep", json!({"pattern": "(", "literal": true, "include": "*.rs"})),
         works("grep", json!({"pattern": "\u{4e16}.", "max_results": 1})),
         works("grep", json!({"pattern": "nowhere at all"})),
-        // Content that is cut, and data that is over its limit.
+        // Truncated content, and data beyond its limit.
         works("grep", json!({"pattern": "long", "max_results": 2_000})),
         works("grep", json!({"query": "TODO", "glob": "*.rs", "max_results": "5"}))
             .typed(Typed::Unsayable),
@@ -320,7 +322,7 @@ fn finding() -> Vec<Call> {
     ]
 }
 
-fn looking() -> Vec<Call> {
+fn looking() -> Vec<CorpusCall> {
     vec![
         works("stat", json!({"path": "README.md"})),
         works("stat", json!({"path": "src"})),
@@ -333,7 +335,7 @@ fn looking() -> Vec<Call> {
     ]
 }
 
-fn writing() -> Vec<Call> {
+fn writing() -> Vec<CorpusCall> {
     vec![
         works("write", json!({"path": "new/a.txt", "content": "one\ntwo\n"})),
         works("write", json!({"path": "README.md", "content": "Gr\u{fc}\u{df}e \u{1f30d}"})),
@@ -365,7 +367,7 @@ fn writing() -> Vec<Call> {
             .typed(Typed::InItsWords),
         fails("make_directory", ErrorKind::Conflict, json!({"path": "README.md"})),
         fails("make_directory", ErrorKind::Denied, json!({"path": "../a"})),
-        // Two files were written earlier, and the second was taken back: see `surfaces::house`.
+        // Two files were written before, and the second change was undone: see `surfaces`.
         works("changes", json!({})),
         works("changes", json!({"change": 1})),
         works("undo", json!({"changes": [1]})),
@@ -382,7 +384,7 @@ fn writing() -> Vec<Call> {
     ]
 }
 
-fn editing() -> Vec<Call> {
+fn editing() -> Vec<CorpusCall> {
     let patch = |start: usize, end: usize| json!([{"start_line": start, "end_line": end, "content": "    run();"}]);
     let update = |path: &str, old: &str| {
         let text = format!(
@@ -452,7 +454,7 @@ fn editing() -> Vec<Call> {
     ]
 }
 
-fn arranging() -> Vec<Call> {
+fn arranging() -> Vec<CorpusCall> {
     vec![
         works("move", json!({"from": "README.md", "to": "docs/README.md"})),
         works("move", json!({"from": "README.md", "to": "empty.txt", "on_conflict": "overwrite"})),
@@ -475,7 +477,7 @@ fn arranging() -> Vec<Call> {
     ]
 }
 
-fn running() -> Vec<Call> {
+fn running() -> Vec<CorpusCall> {
     vec![
         works("bash", json!({"command": "echo one; echo two >&2"})).unasked(),
         works("bash", json!({"command": "ls; exit 3", "workdir": "src", "description": "Look"}))
@@ -505,13 +507,13 @@ fn running() -> Vec<Call> {
     ]
 }
 
-fn versions() -> Vec<Call> {
+fn versions() -> Vec<CorpusCall> {
     let there = |tool: &'static str, more: Value| {
         let mut input = json!({"directory": "repo"});
         input.as_object_mut().expect("an object").extend(more.as_object().expect("one").clone());
         works(tool, input).unasked()
     };
-    // The project itself is no repository.
+    // The project itself is not a repository.
     let nowhere =
         |tool: &'static str, input: Value| fails(tool, ErrorKind::NotFound, input).unasked();
     vec![
@@ -553,7 +555,7 @@ fn versions() -> Vec<Call> {
     ]
 }
 
-fn web() -> Vec<Call> {
+fn web() -> Vec<CorpusCall> {
     let at = |path: &str| site().url(path);
     vec![
         works("web_fetch", json!({"url": at("/page")})).unasked(),
@@ -593,7 +595,7 @@ fn web() -> Vec<Call> {
     ]
 }
 
-fn greeting() -> Vec<Call> {
+fn greeting() -> Vec<CorpusCall> {
     vec![
         works("hello", json!({"name": "Ada"})),
         works(
@@ -608,7 +610,7 @@ fn greeting() -> Vec<Call> {
     ]
 }
 
-fn nothing_of_that_name() -> Vec<Call> {
+fn nothing_of_that_name() -> Vec<CorpusCall> {
     vec![
         fails("raed", ErrorKind::NotFound, json!({"path": "a"})).typed(Typed::InItsWords),
         fails("frobnicate", ErrorKind::NotFound, json!({})).typed(Typed::InItsWords),

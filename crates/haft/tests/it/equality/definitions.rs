@@ -1,4 +1,4 @@
-//! The tools as MCP lists them are the tools as `haft tools --format mcp` prints them.
+//! MCP and `haft tools --format mcp` list the same tools.
 
 use serde_json::{Value, json};
 
@@ -7,15 +7,15 @@ use crate::mcp_stdio::Client;
 
 #[test]
 fn both_transports_list_what_the_format_prints() {
-    let house = corpus::house();
-    let printed = house.run(&["tools", "--format", "mcp", "--profile", "developer"]);
+    let fixture = corpus::fixture();
+    let printed = fixture.run(&["tools", "--format", "mcp", "--profile", "developer"]);
     let printed = printed.json();
     let printed = printed.as_array().expect("a list");
     assert_eq!(printed.len(), haft::catalogue::all().count());
-    let mut client = Client::introduced(&house, json!({}));
+    let mut client = Client::introduced(&fixture, json!({}));
     client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
     let over_stdio = client.next();
-    let over_http = surfaces::listed_over_http(&house);
+    let over_http = surfaces::listed_over_http(&fixture);
     for answer in [over_stdio, over_http] {
         let listed = answer["result"]["tools"].as_array().expect("a list").clone();
         assert_eq!(listed.len(), printed.len());

@@ -1,9 +1,11 @@
-//! A call as somebody would type it: the schema says which arguments are words in their places and which are options.
+//! Converts a call to a command line: the schema decides which arguments are positional and which
+//! are options.
 
 use haft::{Schema, Tool};
 use serde_json::Value;
 
-/// The words after `haft`. What the schema does not know is typed as an option, as a person would who thinks it exists.
+/// Returns the arguments after `haft`. Unknown fields become options, as a user who believes in
+/// them would type them.
 pub(super) fn words(tool: &str, input: &Value) -> Vec<String> {
     let known = haft::catalogue::all().find(|known| known.name() == tool);
     let schema = known.map(|tool| tool.spec().input.clone());
@@ -15,7 +17,7 @@ pub(super) fn words(tool: &str, input: &Value) -> Vec<String> {
         }
     }
     if let Some(schema) = &schema {
-        // Words stand in the order of the schema, whatever order the JSON has.
+        // Positional arguments are in the order of the schema, not of the JSON.
         let place = |word: &&str| schema.properties().position(|(name, _)| name == *word);
         words.sort_by_key(place);
     }
@@ -24,7 +26,7 @@ pub(super) fn words(tool: &str, input: &Value) -> Vec<String> {
     options
 }
 
-/// Required, and one word.
+/// Returns true for a required field with a single value.
 fn is_word(schema: &Schema, name: &str) -> bool {
     let property = schema.properties().find(|(known, _)| *known == name);
     let kind = property.and_then(|(_, schema)| schema["type"].as_str());

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use haft::{ErrorKind, Outcome, Tool};
 use serde_json::{Value, json};
 
-use super::{Desk, OUTSIDE};
+use super::{OUTSIDE, Setup};
 
-/// Every way to hand a path to a tool. A tool that is new to the catalogue must be told here how it takes one.
+/// All ways to pass a path to a tool. Add new tools here.
 fn calls(tool: &str, path: &str) -> Vec<Value> {
     let envelope =
         |sections: &str| json!({"patch": format!("*** Begin Patch\n{sections}*** End Patch\n")});
@@ -41,33 +41,33 @@ fn calls(tool: &str, path: &str) -> Vec<Value> {
             json!({"pattern": "OUTSIDE", "path": path}),
             json!({"pattern": "OUTSIDE", "include": path}),
         ],
-        // Their path only narrows what the journal knows; see `undo.rs` for the files that they touch.
+        // Their path only filters journal entries; see `undo.rs` for the files that they change.
         "undo" | "redo" | "changes" => Vec::new(),
         other => panic!("say how `{other}` takes a path"),
     }
 }
 
-fn desk() -> Desk {
-    let desk = Desk::new();
-    desk.put("own", "own\n");
-    desk.put("a/b", "b\n");
-    desk.link("file_link", "../outside/x");
-    desk.link("folder_link", "../outside");
-    desk.link("a/deep_link", "../../outside/directory");
-    desk.link("chain", "folder_link");
-    desk.link("absolute_link", "/etc");
-    desk
+fn setup() -> Setup {
+    let setup = Setup::new();
+    setup.put("own", "own\n");
+    setup.put("a/b", "b\n");
+    setup.link("file_link", "../outside/x");
+    setup.link("folder_link", "../outside");
+    setup.link("a/deep_link", "../../outside/directory");
+    setup.link("chain", "folder_link");
+    setup.link("absolute_link", "/etc");
+    setup
 }
 
-fn check(desk: &Desk, tool: &str, path: &str, input: &Value) -> Outcome {
-    let before = desk.outside();
-    let outcome = desk.call(tool, input.clone());
+fn check(setup: &Setup, tool: &str, path: &str, input: &Value) -> Outcome {
+    let before = setup.outside();
+    let outcome = setup.call(tool, input.clone());
     let whole = serde_json::to_string(&outcome).expect("JSON");
     let asked: &str = &input.to_string();
     let content = whole.replace(asked, "");
     let leaks = tool != "edit" && tool != "patch" && content.contains(OUTSIDE);
     assert!(!leaks && !content.contains("root:x:"), "{tool} {path:?} tells: {whole}");
-    assert!(before == desk.outside(), "{tool} {path:?} changed something outside");
+    assert!(before == setup.outside(), "{tool} {path:?} changed something outside");
     outcome
 }
 
@@ -99,16 +99,16 @@ fn no_hostile_path_reaches_outside_through_any_tool() {
         "/proc/self/root/etc/passwd",
     ];
     for tool in haft::catalogue::files::TOOLS {
-        let desk = desk();
+        let setup = setup();
         for path in hostile {
             for input in calls(tool.name(), path) {
-                // These are about the link itself, which is inside; what it leads to stays untouched.
+                // These act on the link itself, which is inside; its target stays unchanged.
                 if tool.spec().keeps_links && path == "file_link" {
-                    check(&self::desk(), tool.name(), path, &input);
+                    check(&self::setup(), tool.name(), path, &input);
                     continue;
                 }
-                let outcome = check(&desk, tool.name(), path, &input);
-                // A glob that fits nothing has found nothing; it is no path.
+                let outcome = check(&setup, tool.name(), path, &input);
+                // A glob without matches is not an error, because it is not a path.
                 let is_pattern =
                     input.get("path").is_none() && ["glob", "grep"].contains(&tool.name());
                 let Some(error) = &outcome.error else {
@@ -120,7 +120,7 @@ fn no_hostile_path_reaches_outside_through_any_tool() {
                     ErrorKind::Denied | ErrorKind::Input | ErrorKind::NotFound
                 );
                 assert!(fits && !error.hint.is_empty(), "{} {input}: {error:?}", tool.name());
-                assert_eq!(desk.text("own"), "own\n", "{} {input}", tool.name());
+                assert_eq!(setup.text("own"), "own\n", "{} {input}", tool.name());
             }
         }
     }
@@ -132,10 +132,10 @@ fn the_workspace_itself_and_nothing_are_no_way_out_either() {
         for path in
             ["", ".", "./", "a/..", "~/x", "~", "$HOME/x", "%2e%2e/x", "..\\x", "...", "a//b"]
         {
-            let desk = desk();
+            let setup = setup();
             for input in calls(tool.name(), path) {
-                check(&desk, tool.name(), path, &input);
-                assert!(desk.has("a") && desk.path("").is_dir(), "{} {input}", tool.name());
+                check(&setup, tool.name(), path, &input);
+                assert!(setup.has("a") && setup.path("").is_dir(), "{} {input}", tool.name());
             }
         }
     }
@@ -143,39 +143,39 @@ fn the_workspace_itself_and_nothing_are_no_way_out_either() {
 
 #[test]
 fn an_absolute_path_inside_is_the_same_as_a_relative_one() {
-    let desk = desk();
-    let absolute = desk.path("").canonicalize().expect("there").join("a/b").display().to_string();
-    let outcome = desk.ok("read", json!({"path": absolute}));
+    let setup = setup();
+    let absolute = setup.path("").canonicalize().expect("there").join("a/b").display().to_string();
+    let outcome = setup.ok("read", json!({"path": absolute}));
     assert!(outcome.content.starts_with("1\tb\n[a/b: "), "{}", outcome.content);
 }
 
 #[test]
 fn a_link_that_is_swapped_while_files_are_written_leads_nowhere() {
-    let desk = desk().on_several_threads();
-    let before = desk.outside();
-    std::fs::create_dir(desk.path("real")).expect("a folder");
+    let setup = setup().on_several_threads();
+    let before = setup.outside();
+    std::fs::create_dir(setup.path("real")).expect("a folder");
     let done = AtomicBool::new(false);
     let mut told = Vec::new();
-    let targets = [desk.path("real"), desk.folder.path().join("outside")];
+    let targets = [setup.path("real"), setup.folder.path().join("outside")];
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 for target in &targets {
-                    let _ = std::os::unix::fs::symlink(target, desk.path("swapped"));
-                    let _ = std::fs::remove_file(desk.path("swapped"));
+                    let _ = std::os::unix::fs::symlink(target, setup.path("swapped"));
+                    let _ = std::fs::remove_file(setup.path("swapped"));
                 }
             }
         });
         for number in 0..200 {
-            desk.call("write", json!({"path": format!("swapped/{number}"), "content": "x"}));
-            told.push(desk.call("read", json!({"path": "swapped/x"})).content);
-            // A directory that the write made would end the game.
-            if desk.path("swapped").symlink_metadata().is_ok_and(|facts| facts.is_dir()) {
-                let _ = std::fs::remove_dir_all(desk.path("swapped"));
+            setup.call("write", json!({"path": format!("swapped/{number}"), "content": "x"}));
+            told.push(setup.call("read", json!({"path": "swapped/x"})).content);
+            // A directory created by the write would invalidate the next check.
+            if setup.path("swapped").symlink_metadata().is_ok_and(|facts| facts.is_dir()) {
+                let _ = std::fs::remove_dir_all(setup.path("swapped"));
             }
         }
         done.store(true, Ordering::Relaxed);
     });
-    assert!(before == desk.outside(), "something was written outside");
+    assert!(before == setup.outside(), "something was written outside");
     assert!(!told.concat().contains(OUTSIDE), "something outside was read");
 }

@@ -1,9 +1,9 @@
-//! `edit`: where a text is found, what stays as it was, and what is said when nothing fits.
+//! `edit`: how a text is found, what stays unchanged, and the errors when nothing matches.
 
 use haft::ErrorKind;
 use serde_json::{Value, json};
 
-use super::{Desk, data};
+use super::{Setup, data};
 
 fn edit(old: &str, new: &str) -> Value {
     json!({"path": "a", "old_string": old, "new_string": new})
@@ -13,28 +13,28 @@ fn edit_all(old: &str, new: &str) -> Value {
     json!({"path": "a", "old_string": old, "new_string": new, "replace_all": true})
 }
 
-/// The edit works and makes this of the file.
+/// Checks that the edit produces this content.
 #[track_caller]
 fn check(text: &str, input: Value, expected: &str) -> haft::Outcome {
-    let desk = Desk::new();
-    desk.put("a", text);
-    let outcome = desk.ok("edit", input);
-    assert_eq!(desk.text("a"), expected, "{}", outcome.content);
-    assert_eq!(data(&outcome)["version"], desk.version("a"));
+    let setup = Setup::new();
+    setup.put("a", text);
+    let outcome = setup.ok("edit", input);
+    assert_eq!(setup.text("a"), expected, "{}", outcome.content);
+    assert_eq!(data(&outcome)["version"], setup.version("a"));
     outcome
 }
 
-/// The edit fails and leaves the file alone.
+/// Checks that the edit fails and the file is unchanged.
 #[track_caller]
 fn check_refused(text: &str, input: Value, kind: ErrorKind) -> haft::OutcomeError {
-    let desk = Desk::new();
-    desk.put("a", text);
-    let error = desk.refused("edit", input, kind);
-    assert_eq!(desk.text("a"), text);
+    let setup = Setup::new();
+    setup.put("a", text);
+    let error = setup.refused("edit", input, kind);
+    assert_eq!(setup.text("a"), text);
     error
 }
 
-/// The call that a hint writes out.
+/// Returns the call in a hint.
 #[track_caller]
 fn advised(hint: &str) -> Value {
     let (_, call) = hint.split_once("{\"").unwrap_or_else(|| panic!("no call in: {hint}"));
@@ -126,51 +126,51 @@ fn every_byte_outside_the_place_stays() {
 
 #[test]
 fn encodings_and_permissions_stay() {
-    let desk = Desk::new();
+    let setup = Setup::new();
     let latin = b"caf\xe9 cr\xe8me\nsecond\n";
-    desk.put("a", latin);
-    desk.set_mode("a", 0o751);
-    desk.ok("edit", edit("caf\u{e9}", "th\u{e9}"));
-    assert_eq!((desk.bytes("a"), desk.mode("a")), (b"th\xe9 cr\xe8me\nsecond\n".to_vec(), 0o751));
-    let error = desk.refused("edit", edit("second", "\u{65e5}"), ErrorKind::Unsupported);
+    setup.put("a", latin);
+    setup.set_mode("a", 0o751);
+    setup.ok("edit", edit("caf\u{e9}", "th\u{e9}"));
+    assert_eq!((setup.bytes("a"), setup.mode("a")), (b"th\xe9 cr\xe8me\nsecond\n".to_vec(), 0o751));
+    let error = setup.refused("edit", edit("second", "\u{65e5}"), ErrorKind::Unsupported);
     assert!(error.message.contains("U+65E5"), "{}", error.message);
-    assert_eq!(desk.bytes("a"), b"th\xe9 cr\xe8me\nsecond\n");
+    assert_eq!(setup.bytes("a"), b"th\xe9 cr\xe8me\nsecond\n");
 }
 
 #[test]
 fn an_expected_version_must_fit() {
-    let desk = Desk::new();
-    desk.put("a", "one two\n");
+    let setup = Setup::new();
+    setup.put("a", "one two\n");
     let with = |old: &str, new: &str, version: &str| json!({"path": "a", "old_string": old, "new_string": new, "expected_version": version});
-    let version = desk.version("a");
-    desk.ok("edit", with("one", "1", &version));
-    desk.refused("edit", with("two", "2", &version), ErrorKind::Conflict);
-    desk.refused("edit", with("two", "2", "newest"), ErrorKind::Input);
-    assert_eq!(desk.text("a"), "1 two\n");
+    let version = setup.version("a");
+    setup.ok("edit", with("one", "1", &version));
+    setup.refused("edit", with("two", "2", &version), ErrorKind::Conflict);
+    setup.refused("edit", with("two", "2", "newest"), ErrorKind::Input);
+    assert_eq!(setup.text("a"), "1 two\n");
 }
 
 #[test]
 fn the_answer_is_short_however_long_the_file() {
-    let desk = Desk::new();
+    let setup = Setup::new();
     let text: String =
         (1..=5_000).map(|number| format!("let value_{number} = {number};\n")).collect();
-    desk.put("a", &text);
-    let outcome = desk.ok("edit", edit("let value_2500 = 2500;", "let value_2500 = 0;"));
+    setup.put("a", &text);
+    let outcome = setup.ok("edit", edit("let value_2500 = 2500;", "let value_2500 = 0;"));
     assert!(outcome.content.len() < 2_000, "{} bytes", outcome.content.len());
     assert!(outcome.content.contains("+let value_2500 = 0;"), "{}", outcome.content);
     assert!(data(&outcome).to_string().len() < 2_000);
-    let all = desk.ok("edit", edit_all("let ", "var "));
+    let all = setup.ok("edit", edit_all("let ", "var "));
     assert!(all.output_id.is_none() && all.content.len() < 20_000, "{} bytes", all.content.len());
     assert_eq!(data(&all)["replacements"], 5_000);
 }
 
 #[test]
 fn the_answer_is_short_however_long_the_line() {
-    let desk = Desk::new();
-    desk.put("a", format!("{}old{}\n", "x".repeat(1 << 20), "y".repeat(1 << 20)));
-    let outcome = desk.ok("edit", edit("old", "new"));
+    let setup = Setup::new();
+    setup.put("a", format!("{}old{}\n", "x".repeat(1 << 20), "y".repeat(1 << 20)));
+    let outcome = setup.ok("edit", edit("old", "new"));
     assert!(outcome.content.len() < 10_000, "{} bytes", outcome.content.len());
-    let error = desk.refused("edit", edit("xxxold1", "new"), ErrorKind::NotFound);
+    let error = setup.refused("edit", edit("xxxold1", "new"), ErrorKind::NotFound);
     assert!(error.message.len() + error.hint.len() < 10_000, "{} bytes", error.message.len());
 }
 
@@ -209,28 +209,28 @@ fn what_is_nowhere_is_shown_with_the_closest_place() {
 fn edits_that_cannot_be_are_refused() {
     check_refused("a\n", edit("a", "a"), ErrorKind::Input);
     check_refused("", edit("a", "b"), ErrorKind::NotFound);
-    let desk = Desk::new();
-    desk.put("d/x", "x");
-    desk.put("binary", b"\0\x01\x02x");
+    let setup = Setup::new();
+    setup.put("d/x", "x");
+    setup.put("binary", b"\0\x01\x02x");
     let at = |path: &str| json!({"path": path, "old_string": "x", "new_string": "y"});
-    let empty = desk.call("edit", json!({"path": "d/x", "old_string": "", "new_string": "y"}));
+    let empty = setup.call("edit", json!({"path": "d/x", "old_string": "", "new_string": "y"}));
     assert_eq!(
-        (empty.error.map(|error| error.kind), desk.text("d/x").as_str()),
+        (empty.error.map(|error| error.kind), setup.text("d/x").as_str()),
         (Some(ErrorKind::Input), "x")
     );
-    desk.refused("edit", at("missing"), ErrorKind::NotFound);
-    desk.refused("edit", at("d"), ErrorKind::Input);
-    desk.refused("edit", at("binary"), ErrorKind::Unsupported);
-    assert_eq!(desk.bytes("binary"), b"\0\x01\x02x");
-    assert!(!desk.has("missing"));
+    setup.refused("edit", at("missing"), ErrorKind::NotFound);
+    setup.refused("edit", at("d"), ErrorKind::Input);
+    setup.refused("edit", at("binary"), ErrorKind::Unsupported);
+    assert_eq!(setup.bytes("binary"), b"\0\x01\x02x");
+    assert!(!setup.has("missing"));
 }
 
 #[test]
 fn a_link_is_edited_through() {
-    let desk = Desk::new();
-    desk.put("real", "old\n");
-    desk.link("a", "real");
-    desk.ok("edit", edit("old", "new"));
-    assert_eq!(desk.text("real"), "new\n");
-    assert!(desk.path("a").symlink_metadata().expect("there").is_symlink());
+    let setup = Setup::new();
+    setup.put("real", "old\n");
+    setup.link("a", "real");
+    setup.ok("edit", edit("old", "new"));
+    assert_eq!(setup.text("real"), "new\n");
+    assert!(setup.path("a").symlink_metadata().expect("there").is_symlink());
 }

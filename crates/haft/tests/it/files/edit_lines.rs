@@ -1,9 +1,10 @@
-//! `edit_lines`: the failures that other systems let pass, and that all of a call happens or nothing.
+//! `edit_lines`: errors that other systems accept, and that a call is applied completely or not at
+//! all.
 
 use haft::ErrorKind;
 use serde_json::{Value, json};
 
-use super::{Desk, data};
+use super::{Setup, data};
 
 const FIVE: &str = "1\n2\n3\n4\n5\n";
 
@@ -15,29 +16,29 @@ fn patches(list: &[(i64, i64, &str)]) -> Value {
 
 #[track_caller]
 fn check(text: &str, list: &[(i64, i64, &str)], expected: &str) {
-    let desk = Desk::new();
-    desk.put("a", text);
-    let version = desk.version("a");
+    let setup = Setup::new();
+    setup.put("a", text);
+    let version = setup.version("a");
     let input = json!({"path": "a", "patches": patches(list), "expected_version": version});
-    let outcome = desk.ok("edit_lines", input);
-    assert_eq!(desk.text("a"), expected);
+    let outcome = setup.ok("edit_lines", input);
+    assert_eq!(setup.text("a"), expected);
     assert_eq!(
         (&data(&outcome)["version"], &data(&outcome)["applied"]),
-        (&json!(desk.version("a")), &json!(list.len()))
+        (&json!(setup.version("a")), &json!(list.len()))
     );
 }
 
 #[track_caller]
 fn check_refused(text: &str, list: Value, words: &str) {
-    let desk = Desk::new();
-    desk.put("a", text);
-    let version = desk.version("a");
+    let setup = Setup::new();
+    setup.put("a", text);
+    let version = setup.version("a");
     let input = json!({"path": "a", "patches": list, "expected_version": version});
-    let outcome = desk.call("edit_lines", input);
+    let outcome = setup.call("edit_lines", input);
     let error = outcome.error.unwrap_or_else(|| panic!("it worked: {}", outcome.content));
     assert_eq!(error.kind, ErrorKind::Input);
     assert!(error.message.contains(words), "{} does not say {words}", error.message);
-    assert_eq!(desk.text("a"), text, "nothing happens");
+    assert_eq!(setup.text("a"), text, "nothing happens");
 }
 
 #[test]
@@ -94,23 +95,23 @@ fn one_wrong_patch_stops_all_and_all_wrong_ones_are_named() {
 
 #[test]
 fn the_version_is_required_and_must_fit() {
-    let desk = Desk::new();
-    desk.put("a", FIVE);
+    let setup = Setup::new();
+    setup.put("a", FIVE);
     let list = patches(&[(1, 1, "one")]);
     let error =
-        desk.call("edit_lines", json!({"path": "a", "patches": list})).error.expect("no version");
+        setup.call("edit_lines", json!({"path": "a", "patches": list})).error.expect("no version");
     assert!(
         error.kind == ErrorKind::Input && error.message.contains("expected_version"),
         "{}",
         error.message
     );
-    let version = desk.version("a");
-    desk.put("a", "0\n1\n2\n");
+    let version = setup.version("a");
+    setup.put("a", "0\n1\n2\n");
     let with = |version: &str| json!({"path": "a", "patches": list, "expected_version": version});
-    desk.refused("edit_lines", with(&version), ErrorKind::Conflict);
-    desk.refused("edit_lines", with("latest"), ErrorKind::Input);
-    assert_eq!(desk.text("a"), "0\n1\n2\n");
-    desk.refused(
+    setup.refused("edit_lines", with(&version), ErrorKind::Conflict);
+    setup.refused("edit_lines", with("latest"), ErrorKind::Input);
+    assert_eq!(setup.text("a"), "0\n1\n2\n");
+    setup.refused(
         "edit_lines",
         json!({"path": "b", "patches": list, "expected_version": version}),
         ErrorKind::NotFound,
@@ -119,24 +120,24 @@ fn the_version_is_required_and_must_fit() {
 
 #[test]
 fn the_version_of_a_large_file_fits_until_it_changes() {
-    let desk = Desk::new();
+    let setup = Setup::new();
     let text = "0123456789\n".repeat(500_000);
-    desk.put("a", &text);
-    let input = json!({"path": "a", "patches": patches(&[(250_000, 250_000, "x")]), "expected_version": desk.version("a")});
-    let outcome = desk.ok("edit_lines", input.clone());
+    setup.put("a", &text);
+    let input = json!({"path": "a", "patches": patches(&[(250_000, 250_000, "x")]), "expected_version": setup.version("a")});
+    let outcome = setup.ok("edit_lines", input.clone());
     assert!(outcome.content.len() < 500, "{}", outcome.content);
-    assert_eq!(desk.text("a").lines().nth(249_999), Some("x"));
-    desk.refused("edit_lines", input, ErrorKind::Conflict);
+    assert_eq!(setup.text("a").lines().nth(249_999), Some("x"));
+    setup.refused("edit_lines", input, ErrorKind::Conflict);
 }
 
 #[test]
 fn patches_that_change_nothing_leave_the_file_alone() {
-    let desk = Desk::new();
-    desk.put("a", FIVE);
-    let before = desk.path("a").metadata().and_then(|facts| facts.modified()).expect("known");
-    let input = json!({"path": "a", "patches": patches(&[(2, 2, "2")]), "expected_version": desk.version("a")});
-    let error = desk.refused("edit_lines", input, ErrorKind::Input);
+    let setup = Setup::new();
+    setup.put("a", FIVE);
+    let before = setup.path("a").metadata().and_then(|facts| facts.modified()).expect("known");
+    let input = json!({"path": "a", "patches": patches(&[(2, 2, "2")]), "expected_version": setup.version("a")});
+    let error = setup.refused("edit_lines", input, ErrorKind::Input);
     assert!(error.message.contains("nothing would change"), "{}", error.message);
-    let after = desk.path("a").metadata().and_then(|facts| facts.modified()).expect("known");
+    let after = setup.path("a").metadata().and_then(|facts| facts.modified()).expect("known");
     assert_eq!(before, after);
 }

@@ -3,17 +3,17 @@
 use haft::ErrorKind;
 use serde_json::json;
 
-use super::{Desk, data, footer, shown};
+use super::{Setup, data, footer, shown};
 
 /// One white pixel.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\x0aIDAT\
     \x78\x9c\x63\0\x01\0\0\x05\0\x01\x0d\x0a\x2d\xb4\0\0\0\0IEND\xae\x42\x60\x82";
-/// The frame of a picture, two by three.
+/// The header of an image of two by three pixels.
 const JPEG: &[u8] = b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0\xff\xc0\0\x0b\x08\0\x03\0\x02\x01\x01\x11\0\xff\xd9";
 const GIF: &[u8] =
     b"GIF89a\x01\0\x01\0\x80\0\0\xff\xff\xff\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
-/// Again a frame only.
+/// Again only a header.
 const WEBP: &[u8] = b"RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x01\0\0\x02\0\0";
 
 const CATALOG: &str = "<< /Type /Catalog /Pages 2 0 R >>";
@@ -34,7 +34,7 @@ fn form(content: &str, resources: &str) -> String {
     )
 }
 
-/// A document of these objects, the first being number 1, with a table of where they are.
+/// Builds a document of these objects, numbered from 1, with a table of their positions.
 fn pdf(objects: &[String]) -> Vec<u8> {
     let mut document = "%PDF-1.4\n".to_owned();
     let mut places = Vec::new();
@@ -49,13 +49,13 @@ fn pdf(objects: &[String]) -> Vec<u8> {
     document.into_bytes()
 }
 
-/// One page with this content; further objects begin at number 6.
+/// Builds one page with this content. Further objects start at number 6.
 fn page(content: &str, more: &[String]) -> Vec<u8> {
     let first = [CATALOG, PAGES, PAGE, &stream(content), FONT].map(str::to_owned);
     pdf(&[first.to_vec(), more.to_vec()].concat())
 }
 
-/// A page whose font says in a stream of its own what its letters are.
+/// Builds a page whose font defines its characters in a separate stream.
 fn mapped(map: &str) -> Vec<u8> {
     let font = FONT.replace(">>", "/ToUnicode 6 0 R >>");
     pdf(&[CATALOG, PAGES, PAGE, &stream(HELLO), &font, &stream(map)].map(str::to_owned))
@@ -63,15 +63,15 @@ fn mapped(map: &str) -> Vec<u8> {
 
 #[test]
 fn images_are_attached_with_their_size() {
-    let desk = Desk::new();
+    let setup = Setup::new();
     for (bytes, mime, size) in [
         (PNG, "image/png", "1 x 1"),
         (JPEG, "image/jpeg", "2 x 3"),
         (GIF, "image/gif", "1 x 1"),
         (WEBP, "image/webp", "2 x 3"),
     ] {
-        desk.put("picture.txt", bytes);
-        let outcome = desk.ok("read", json!({"path": "picture.txt"}));
+        setup.put("picture.txt", bytes);
+        let outcome = setup.ok("read", json!({"path": "picture.txt"}));
         let length = bytes.len();
         let expected = format!("{mime}, {size}\n[picture.txt: an image, {length} bytes, attached]");
         assert_eq!(outcome.content, expected);
@@ -79,34 +79,34 @@ fn images_are_attached_with_their_size() {
         assert_eq!((picture.mime.as_str(), picture.name.as_str()), (mime, "picture.txt"));
         assert_eq!(picture.data.len(), length.div_ceil(3) * 4, "all of it, in base64");
         assert_eq!(data(&outcome)["kind"], "image");
-        assert_eq!(data(&desk.ok("stat", json!({"path": "picture.txt"})))["mime"], mime);
+        assert_eq!(data(&setup.ok("stat", json!({"path": "picture.txt"})))["mime"], mime);
     }
 }
 
 #[test]
 fn an_image_that_cannot_be_sent_is_too_large() {
-    let desk = Desk::new();
-    desk.put("big.png", PNG);
-    let file = std::fs::OpenOptions::new().write(true).open(desk.path("big.png")).expect("there");
+    let setup = Setup::new();
+    setup.put("big.png", PNG);
+    let file = std::fs::OpenOptions::new().write(true).open(setup.path("big.png")).expect("there");
     file.set_len((15 << 20) + 1).expect("a sparse file");
-    desk.refused("read", json!({"path": "big.png"}), ErrorKind::TooLarge);
+    setup.refused("read", json!({"path": "big.png"}), ErrorKind::TooLarge);
     file.set_len(15 << 20).expect("a sparse file");
-    let outcome = desk.ok("read", json!({"path": "big.png"}));
+    let outcome = setup.ok("read", json!({"path": "big.png"}));
     assert_eq!(outcome.attachments.len(), 1, "{}", outcome.content);
 }
 
 #[test]
 fn a_document_is_shown_as_text_and_attached() {
-    let desk = Desk::new();
-    desk.put("hello.pdf", page(HELLO, &[]));
-    let outcome = desk.ok("read", json!({"path": "hello.pdf"}));
+    let setup = Setup::new();
+    setup.put("hello.pdf", page(HELLO, &[]));
+    let outcome = setup.ok("read", json!({"path": "hello.pdf"}));
     assert_eq!(shown(&outcome), ["[page 1]", "Hello PDF"]);
     assert!(footer(&outcome).starts_with("[hello.pdf: lines 1-2 of 2; "), "{}", footer(&outcome));
     assert_eq!((outcome.attachments.len(), &data(&outcome)["kind"]), (1, &json!("pdf")));
-    let second = desk.ok("read", json!({"path": "hello.pdf", "offset": 2}));
+    let second = setup.ok("read", json!({"path": "hello.pdf", "offset": 2}));
     assert_eq!(shown(&second), ["Hello PDF"]);
-    desk.refused("read", json!({"path": "hello.pdf", "offset": 3}), ErrorKind::Input);
-    assert_eq!(data(&desk.ok("stat", json!({"path": "hello.pdf"})))["mime"], "application/pdf");
+    setup.refused("read", json!({"path": "hello.pdf", "offset": 3}), ErrorKind::Input);
+    assert_eq!(data(&setup.ok("stat", json!({"path": "hello.pdf"})))["mime"], "application/pdf");
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn a_page_that_cannot_be_understood_does_not_take_the_others_with_it() {
     let pages = "<< /Type /Pages /Kids [6 0 R 3 0 R] /Count 2 >>";
     let broken = PAGE.replace("/MediaBox [0 0 200 200]", "/MediaBox (none)");
     let objects = [CATALOG, pages, PAGE, &stream(HELLO), FONT, &broken].map(str::to_owned);
-    let desk = Desk::new();
-    desk.put("two.pdf", pdf(&objects));
-    let lines = shown(&desk.ok("read", json!({"path": "two.pdf"})));
+    let setup = Setup::new();
+    setup.put("two.pdf", pdf(&objects));
+    let lines = shown(&setup.ok("read", json!({"path": "two.pdf"})));
     assert!(lines.ends_with(&["[page 2]".to_owned(), "Hello PDF".to_owned()]), "{lines:?}");
 }
 
@@ -127,20 +127,20 @@ fn a_picture_on_a_page_does_not_hide_its_text() {
     let image = format!(
         "<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /Length {length} >>\nstream\n{pixels}\nendstream"
     );
-    let desk = Desk::new();
-    desk.put("picture.pdf", page(&format!("/X Do {HELLO}"), &[image]));
-    assert_eq!(shown(&desk.ok("read", json!({"path": "picture.pdf"}))), ["[page 1]", "Hello PDF"]);
+    let setup = Setup::new();
+    setup.put("picture.pdf", page(&format!("/X Do {HELLO}"), &[image]));
+    assert_eq!(shown(&setup.ok("read", json!({"path": "picture.pdf"}))), ["[page 1]", "Hello PDF"]);
 }
 
 #[test]
 fn a_broken_document_is_attached_without_text() {
-    let desk = Desk::new();
+    let setup = Setup::new();
     let good = page(HELLO, &[]);
     for bytes in
         [b"%PDF-1.4\nnothing more".to_vec(), good[..good.len() / 2].to_vec(), b"%PDF-".to_vec()]
     {
-        desk.put("broken.pdf", &bytes);
-        let outcome = desk.ok("read", json!({"path": "broken.pdf"}));
+        setup.put("broken.pdf", &bytes);
+        let outcome = setup.ok("read", json!({"path": "broken.pdf"}));
         assert!(outcome.content.contains("without readable text"), "{}", outcome.content);
         assert_eq!(outcome.attachments.len(), 1);
     }
@@ -160,7 +160,7 @@ fn documents_made_to_kill_their_reader_do_not() {
     let circle = "<< /Type /Pages /Parent 2 0 R /Kids [3 0 R] /Count 1 >>";
     let objects =
         |list: &[&str]| pdf(&list.iter().map(|object| (*object).to_owned()).collect::<Vec<_>>());
-    let desk = Desk::new();
+    let setup = Setup::new();
     for (what, bytes) in [
         ("a form that draws itself", page(&format!("{HELLO} /X Do"), &[form("/X Do", own)])),
         ("a form that draws itself by the names of its page", page("/X Do", &[form("/X Do", "")])),
@@ -183,15 +183,15 @@ fn documents_made_to_kill_their_reader_do_not() {
             objects(&[CATALOG, "<< /Type /Pages /Kids [2 0 R] /Count 1 >>"]),
         ),
     ] {
-        desk.put("hostile.pdf", &bytes);
-        let outcome = desk.ok("read", json!({"path": "hostile.pdf"}));
+        setup.put("hostile.pdf", &bytes);
+        let outcome = setup.ok("read", json!({"path": "hostile.pdf"}));
         assert_eq!(outcome.attachments.len(), 1, "{what}: {}", outcome.content);
     }
 }
 
 #[test]
 fn no_damage_to_a_document_kills_its_reader() {
-    let desk = Desk::new();
+    let setup = Setup::new();
     let good = page(&format!("{HELLO} /X Do"), &[form(HELLO, "")]);
     let mut seed: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut next = |below: usize| {
@@ -214,8 +214,8 @@ fn no_damage_to_a_document_kills_its_reader() {
                 break;
             }
         }
-        desk.put("damaged.pdf", &bytes);
-        let outcome = desk.ok("read", json!({"path": "damaged.pdf"}));
+        setup.put("damaged.pdf", &bytes);
+        let outcome = setup.ok("read", json!({"path": "damaged.pdf"}));
         assert_eq!(outcome.attachments.len(), 1, "round {round}: {}", outcome.content);
     }
 }

@@ -1,22 +1,22 @@
-//! `patch`: many files at once, in both forms, and all or nothing.
+//! `patch`: many files in one call, in both formats, all or nothing.
 
 use haft::{ErrorKind, Mode, policy::Action};
 use serde_json::json;
 
-use super::{Desk, data};
+use super::{Setup, data};
 
-/// A desk with a few files of every sort.
-fn desk() -> Desk {
-    furnished(Desk::new())
+/// Returns a setup with some files of each kind.
+fn setup() -> Setup {
+    with_files(Setup::new())
 }
 
-fn furnished(desk: Desk) -> Desk {
-    desk.put("src/keep.txt", "one\ntwo\nthree\n");
-    desk.put("src/old.sh", "#!/bin/sh\necho old\n");
-    desk.set_mode("src/old.sh", 0o755);
-    desk.put("gone.txt", "bye\n");
-    desk.put("crlf.txt", "a\r\nb\r\nc\r\n");
-    desk
+fn with_files(setup: Setup) -> Setup {
+    setup.put("src/keep.txt", "one\ntwo\nthree\n");
+    setup.put("src/old.sh", "#!/bin/sh\necho old\n");
+    setup.set_mode("src/old.sh", 0o755);
+    setup.put("gone.txt", "bye\n");
+    setup.put("crlf.txt", "a\r\nb\r\nc\r\n");
+    setup
 }
 
 const ENVELOPE: &str = "*** Begin Patch
@@ -72,30 +72,30 @@ deleted file mode 100644
 -bye
 ";
 
-/// Refused, and the whole folder is as it was: contents, modes, names.
+/// Checks that the patch is refused and contents, modes and names are unchanged.
 #[track_caller]
-fn check_refused(desk: &Desk, patch: &str, kind: ErrorKind, words: &str) {
-    let before = desk.tree();
-    let error = desk.refused("patch", json!({"patch": patch}), kind);
+fn check_refused(setup: &Setup, patch: &str, kind: ErrorKind, words: &str) {
+    let before = setup.tree();
+    let error = setup.refused("patch", json!({"patch": patch}), kind);
     assert!(error.message.contains(words), "{} does not say {words}", error.message);
-    assert!(before == desk.tree(), "something changed: {:?}", desk.tree().keys());
+    assert!(before == setup.tree(), "something changed: {:?}", setup.tree().keys());
 }
 
 #[test]
 fn both_forms_add_change_move_and_delete_at_once() {
     for patch in [ENVELOPE, UNIFIED] {
-        let desk = desk();
-        let outcome = desk.ok("patch", json!({"patch": patch}));
+        let setup = setup();
+        let outcome = setup.ok("patch", json!({"patch": patch}));
         let names: Vec<String> =
-            desk.tree().into_keys().filter(|name| name.contains('.')).collect();
+            setup.tree().into_keys().filter(|name| name.contains('.')).collect();
         assert_eq!(names, ["bin/new.sh", "crlf.txt", "new/deep/file.txt", "src/keep.txt"]);
-        assert_eq!(desk.text("new/deep/file.txt"), "first\nsecond\n");
-        assert_eq!(desk.text("src/keep.txt"), "one\n2\nthree\n");
+        assert_eq!(setup.text("new/deep/file.txt"), "first\nsecond\n");
+        assert_eq!(setup.text("src/keep.txt"), "one\n2\nthree\n");
         assert_eq!(
-            (desk.text("bin/new.sh").as_str(), desk.mode("bin/new.sh")),
+            (setup.text("bin/new.sh").as_str(), setup.mode("bin/new.sh")),
             ("#!/bin/sh\necho new\n", 0o755)
         );
-        let version = |path: &str| desk.version(path);
+        let version = |path: &str| setup.version(path);
         let expected = format!(
             "Patched 4 files:\nA new/deep/file.txt (+2 -0), version {}\nM src/keep.txt (+1 -1), version {}\n\
              R bin/new.sh (from src/old.sh) (+1 -1), version {}\nD gone.txt (+0 -1)",
@@ -118,28 +118,28 @@ fn a_section_that_fails_takes_all_others_back() {
             ),
             end => format!("{patch}*** Update File: crlf.txt\n@@\n a\n-not there\n+x\n{end}\n"),
         };
-        check_refused(&desk(), &wrong, ErrorKind::Input, "crlf.txt");
+        check_refused(&setup(), &wrong, ErrorKind::Input, "crlf.txt");
     }
     let missing = ENVELOPE.replace("Delete File: gone.txt", "Delete File: missing.txt");
-    check_refused(&desk(), &missing, ErrorKind::NotFound, "missing.txt");
+    check_refused(&setup(), &missing, ErrorKind::NotFound, "missing.txt");
 }
 
 #[test]
 fn adding_and_moving_never_overwrite() {
     let add = "*** Begin Patch\n*** Delete File: gone.txt\n*** Add File: src/keep.txt\n+x\n*** End Patch\n";
-    check_refused(&desk(), add, ErrorKind::Conflict, "src/keep.txt");
+    check_refused(&setup(), add, ErrorKind::Conflict, "src/keep.txt");
     let onto = "*** Begin Patch\n*** Delete File: gone.txt\n*** Update File: src/old.sh\n*** Move to: src/keep.txt\n@@\n-echo old\n+x\n*** End Patch\n";
-    check_refused(&desk(), onto, ErrorKind::Conflict, "src/keep.txt");
+    check_refused(&setup(), onto, ErrorKind::Conflict, "src/keep.txt");
     let directory = "*** Begin Patch\n*** Add File: src\n+x\n*** End Patch\n";
-    check_refused(&desk(), directory, ErrorKind::Conflict, "src");
+    check_refused(&setup(), directory, ErrorKind::Conflict, "src");
 }
 
 #[test]
 fn a_path_outside_is_refused_before_anything_happens() {
     for path in ["../outside/x", "/etc/haft-test", "link/x"] {
-        let desk = desk();
-        desk.link("link", "../outside");
-        let outside = desk.outside();
+        let setup = setup();
+        setup.link("link", "../outside");
+        let outside = setup.outside();
         for patch in [
             format!(
                 "*** Begin Patch\n*** Delete File: gone.txt\n*** Add File: {path}\n+x\n*** End Patch\n"
@@ -151,11 +151,11 @@ fn a_path_outside_is_refused_before_anything_happens() {
                 "*** Begin Patch\n*** Delete File: gone.txt\n*** Delete File: {path}\n*** End Patch\n"
             ),
         ] {
-            let before = desk.tree();
-            let outcome = desk.call("patch", json!({"patch": patch}));
+            let before = setup.tree();
+            let outcome = setup.call("patch", json!({"patch": patch}));
             let error = outcome.error.unwrap_or_else(|| panic!("it worked: {}", outcome.content));
             assert!(matches!(error.kind, ErrorKind::Denied | ErrorKind::Input), "{error:?}");
-            assert!(before == desk.tree() && outside == desk.outside(), "{path}");
+            assert!(before == setup.tree() && outside == setup.outside(), "{path}");
         }
     }
 }
@@ -164,29 +164,29 @@ fn a_path_outside_is_refused_before_anything_happens() {
 fn secrets_and_denied_paths_are_refused_before_anything_happens() {
     let secret =
         "*** Begin Patch\n*** Delete File: gone.txt\n*** Add File: .env\n+TOKEN=x\n*** End Patch\n";
-    check_refused(&desk(), secret, ErrorKind::Denied, ".env");
+    check_refused(&setup(), secret, ErrorKind::Denied, ".env");
     for rule in ["write(src/**)", "read(src/**)"] {
-        let desk = furnished(Desk::with(Mode::All, &[(Action::Deny, rule)]));
-        check_refused(&desk, ENVELOPE, ErrorKind::Denied, "src");
+        let setup = with_files(Setup::with(Mode::All, &[(Action::Deny, rule)]));
+        check_refused(&setup, ENVELOPE, ErrorKind::Denied, "src");
     }
 }
 
 #[test]
 fn line_endings_of_the_file_are_kept() {
-    let desk = desk();
+    let setup = setup();
     let patch =
         "*** Begin Patch\n*** Update File: crlf.txt\n@@\n a\n-b\n+x\n+y\n c\n*** End Patch\n";
-    desk.ok("patch", json!({"patch": patch}));
-    assert_eq!(desk.text("crlf.txt"), "a\r\nx\r\ny\r\nc\r\n");
+    setup.ok("patch", json!({"patch": patch}));
+    assert_eq!(setup.text("crlf.txt"), "a\r\nx\r\ny\r\nc\r\n");
 }
 
 #[test]
 fn nothing_of_a_patch_is_dropped() {
-    let desk = desk();
+    let setup = setup();
     let blank = "*** Begin Patch\n*** Update File: a.txt\n@@\n one\n\n-two\n+2\n*** End Patch\n";
-    desk.put("a.txt", "one\n\ntwo\n");
-    desk.ok("patch", json!({"patch": blank}));
-    assert_eq!(desk.text("a.txt"), "one\n\n2\n");
+    setup.put("a.txt", "one\n\ntwo\n");
+    setup.ok("patch", json!({"patch": blank}));
+    assert_eq!(setup.text("a.txt"), "one\n\n2\n");
     for (patch, words) in [
         ("*** Begin Patch\n*** Update File: src/keep.txt\n*** End Patch\n", "src/keep.txt"),
         (
@@ -197,19 +197,19 @@ fn nothing_of_a_patch_is_dropped() {
         ("only words\n", ""),
         ("*** Begin Patch\n*** Frobnicate File: x\n*** End Patch\n", "line 2"),
     ] {
-        check_refused(&desk, patch, ErrorKind::Input, words);
+        check_refused(&setup, patch, ErrorKind::Input, words);
     }
 }
 
 #[test]
 fn added_lines_go_where_their_context_is() {
-    let desk = desk();
+    let setup = setup();
     let patch = "*** Begin Patch\n*** Update File: src/keep.txt\n@@ one\n+between\n*** End Patch\n";
-    desk.ok("patch", json!({"patch": patch}));
-    assert_eq!(desk.text("src/keep.txt"), "one\nbetween\ntwo\nthree\n");
+    setup.ok("patch", json!({"patch": patch}));
+    assert_eq!(setup.text("src/keep.txt"), "one\nbetween\ntwo\nthree\n");
     let end = "*** Begin Patch\n*** Update File: src/keep.txt\n@@\n three\n+four\n*** End of File\n*** End Patch\n";
-    desk.ok("patch", json!({"patch": end}));
-    assert_eq!(desk.text("src/keep.txt"), "one\nbetween\ntwo\nthree\nfour\n");
+    setup.ok("patch", json!({"patch": end}));
+    assert_eq!(setup.text("src/keep.txt"), "one\nbetween\ntwo\nthree\nfour\n");
 }
 
 #[test]
@@ -219,36 +219,36 @@ fn a_file_may_not_be_named_twice() {
         ("./src/keep.txt", "src/keep.txt is in sections 1 and 2"),
         ("link.txt", "`src/keep.txt` is named twice"),
     ] {
-        let desk = desk();
-        desk.link("link.txt", "src/keep.txt");
+        let setup = setup();
+        setup.link("link.txt", "src/keep.txt");
         let patch = format!(
             "*** Begin Patch\n*** Update File: src/keep.txt\n@@\n-one\n+1\n*** Update File: {path}\n@@\n-two\n+2\n*** End Patch\n"
         );
-        check_refused(&desk, &patch, ErrorKind::Input, words);
+        check_refused(&setup, &patch, ErrorKind::Input, words);
     }
 }
 
 #[test]
 fn a_hunk_that_fits_at_two_places_is_not_guessed() {
-    let desk = desk();
-    desk.put("same.txt", "head\nsame\ntail\nhead\nsame\ntail\n");
+    let setup = setup();
+    setup.put("same.txt", "head\nsame\ntail\nhead\nsame\ntail\n");
     let patch = "*** Begin Patch\n*** Update File: same.txt\n@@\n head\n-same\n+other\n tail\n*** End Patch\n";
-    check_refused(&desk, patch, ErrorKind::Input, "same.txt");
+    check_refused(&setup, patch, ErrorKind::Input, "same.txt");
 }
 
 #[test]
 fn a_binary_file_can_be_deleted_but_not_changed() {
-    let desk = desk();
-    desk.put("thing", b"\0\x01\x02");
+    let setup = setup();
+    setup.put("thing", b"\0\x01\x02");
     let update = "*** Begin Patch\n*** Update File: thing\n@@\n-a\n+b\n*** End Patch\n";
-    check_refused(&desk, update, ErrorKind::Unsupported, "thing");
-    desk.ok("patch", json!({"patch": "*** Begin Patch\n*** Delete File: thing\n*** End Patch\n"}));
-    assert!(!desk.has("thing"));
+    check_refused(&setup, update, ErrorKind::Unsupported, "thing");
+    setup.ok("patch", json!({"patch": "*** Begin Patch\n*** Delete File: thing\n*** End Patch\n"}));
+    assert!(!setup.has("thing"));
 }
 
 #[test]
 fn the_same_on_several_threads() {
-    let desk = furnished(Desk::new().on_several_threads());
-    desk.ok("patch", json!({"patch": ENVELOPE}));
-    assert_eq!(desk.text("src/keep.txt"), "one\n2\nthree\n");
+    let setup = with_files(Setup::new().on_several_threads());
+    setup.ok("patch", json!({"patch": ENVELOPE}));
+    assert_eq!(setup.text("src/keep.txt"), "one\n2\nthree\n");
 }

@@ -1,4 +1,4 @@
-//! What holds for every text, through the whole stack.
+//! Properties that hold for every text, through the whole stack.
 
 use proptest::{
     prelude::*,
@@ -6,9 +6,9 @@ use proptest::{
 };
 use serde_json::json;
 
-use super::{Desk, data, shown};
+use super::{Setup, data, shown};
 
-/// Lines of ordinary text in several scripts.
+/// Generates lines of ordinary text in several scripts.
 fn text() -> impl Strategy<Value = String> {
     let line = "[a-c \\t\\$\\\\\"\u{e4}\u{20ac}\u{1f600}]{0,12}";
     (prop::collection::vec(line, 0..12), any::<bool>()).prop_map(|(lines, ends)| {
@@ -17,31 +17,31 @@ fn text() -> impl Strategy<Value = String> {
     })
 }
 
-/// Starts of `old` in `text`, overlapping ones included.
+/// Returns the positions of `old` in `text`, including overlapping ones.
 fn places(text: &str, old: &str) -> Vec<usize> {
     let starts = |at: &usize| text.get(*at..).is_some_and(|rest| rest.starts_with(old));
     text.char_indices().map(|(at, _)| at).filter(starts).collect()
 }
 
-/// Runs a check on many inputs, all on one desk.
+/// Runs a check on many inputs with one setup.
 #[track_caller]
 fn check<T: std::fmt::Debug>(
     inputs: impl Strategy<Value = T>,
-    holds: impl Fn(&Desk, T) -> Result<(), TestCaseError>,
+    holds: impl Fn(&Setup, T) -> Result<(), TestCaseError>,
 ) {
-    let desk = Desk::new();
+    let setup = Setup::new();
     let mut runner = TestRunner::new(Config { cases: 100, ..Config::with_source_file(file!()) });
-    if let Err(error) = runner.run(&inputs, |input| holds(&desk, input)) {
+    if let Err(error) = runner.run(&inputs, |input| holds(&setup, input)) {
         panic!("{error}");
     }
 }
 
 #[test]
 fn what_is_written_is_read_back() {
-    check(text(), |desk, text| {
-        desk.ok("write", json!({"path": "a", "content": text}));
-        prop_assert_eq!(&desk.text("a"), &text);
-        let outcome = desk.ok("read", json!({"path": "a"}));
+    check(text(), |setup, text| {
+        setup.ok("write", json!({"path": "a", "content": text}));
+        prop_assert_eq!(&setup.text("a"), &text);
+        let outcome = setup.ok("read", json!({"path": "a"}));
         let lines: Vec<&str> =
             text.split_inclusive('\n').map(|line| line.trim_end_matches('\n')).collect();
         prop_assert_eq!(&data(&outcome)["total_lines"], &json!(lines.len()));
@@ -55,11 +55,11 @@ fn what_is_written_is_read_back() {
 #[test]
 fn an_edit_does_what_a_simple_one_does() {
     let inputs = ("[ab \n]{0,16}", "[ab \n]{1,4}", "[ab\\$& \n]{0,4}", any::<bool>());
-    check(inputs, |desk, (text, old, new, all)| {
-        desk.put("a", &text);
+    check(inputs, |setup, (text, old, new, all)| {
+        setup.put("a", &text);
         let input = json!({"path": "a", "old_string": old, "new_string": new, "replace_all": all});
-        let outcome = desk.call("edit", input);
-        let after = desk.text("a");
+        let outcome = setup.call("edit", input);
+        let after = setup.text("a");
         let found = places(&text, &old);
         let is_lenient = outcome.is_ok() && data(&outcome).get("leniency").is_some();
         prop_assert_eq!(outcome.is_ok(), after != text, "{}", outcome.content);
@@ -82,19 +82,19 @@ fn an_edit_does_what_a_simple_one_does() {
 #[test]
 fn line_patches_of_what_was_read_fit() {
     let inputs = ("([a-c]{0,3}\n){1,8}", any::<prop::sample::Index>(), "[x-z]{1,3}");
-    check(inputs, |desk, (text, line, new)| {
-        desk.put("a", &text);
-        let read = desk.ok("read", json!({"path": "a"}));
+    check(inputs, |setup, (text, line, new)| {
+        setup.put("a", &text);
+        let read = setup.ok("read", json!({"path": "a"}));
         let mut lines = shown(&read);
         let line = line.index(lines.len());
         let patches = json!([{"start_line": line + 1, "end_line": line + 1, "content": new}]);
         let version = &data(&read)["version"];
-        desk.ok(
+        setup.ok(
             "edit_lines",
             json!({"path": "a", "patches": patches, "expected_version": version}),
         );
         lines[line] = new;
-        prop_assert_eq!(shown(&desk.ok("read", json!({"path": "a"}))), lines);
+        prop_assert_eq!(shown(&setup.ok("read", json!({"path": "a"}))), lines);
         Ok(())
     });
 }

@@ -1,30 +1,30 @@
-//! `grep`, `glob` and `list` when time runs out. What they find is tested beside the walker.
+//! `grep`, `glob` and `list` at their deadline. The walker's tests cover what they find.
 
 use std::{fs, time::Duration};
 
 use haft::{CallRequest, Context, ErrorKind};
 use serde_json::json;
 
-use super::Desk;
+use super::Setup;
 
-/// Gigabytes to search that take no room: one file under many names.
-fn endless() -> Desk {
-    let desk = Desk::new();
-    desk.put("0", "hay and more hay, but not what is sought\n".repeat(500_000));
+/// Creates gigabytes to search without disk space: many hard links to one file.
+fn endless() -> Setup {
+    let setup = Setup::new();
+    setup.put("0", "hay and more hay, but not what is sought\n".repeat(500_000));
     for number in 1..400 {
-        fs::hard_link(desk.path("0"), desk.path(&number.to_string())).expect("a second name");
+        fs::hard_link(setup.path("0"), setup.path(&number.to_string())).expect("a second name");
     }
-    desk
+    setup
 }
 
 #[test]
 fn a_search_that_takes_too_long_hands_over_what_it_has() {
-    for desk in [endless(), endless().on_several_threads()] {
+    for setup in [endless(), endless().on_several_threads()] {
         let mut context = Context::new("files");
         context.deadline = Some(Duration::from_millis(300));
         let input = json!({"pattern": "n[e-z]+dle"});
         let outcome =
-            desk.runtime.block_on(desk.gate.call(CallRequest::new("grep", input, context)));
+            setup.runtime.block_on(setup.gate.call(CallRequest::new("grep", input, context)));
         let error = outcome.error.expect("there was no time for all of it");
         assert_eq!(error.kind, ErrorKind::Timeout, "{}", outcome.content);
         assert!(outcome.content.contains("[partial: 0 matches"), "{}", outcome.content);

@@ -1,9 +1,9 @@
-//! What rules and secrecy close stays closed to every file tool, and its content never leaves.
+//! No file tool reads or returns files that rules deny or that are secret.
 
 use haft::{ErrorKind, Mode, Tool, policy::Action};
 use serde_json::{Value, json};
 
-use super::{Desk, data};
+use super::{Setup, data};
 
 const SECRET: &str = "token-0123456789";
 
@@ -31,44 +31,48 @@ fn calls(tool: &str, path: &str) -> Vec<Value> {
         ],
         "glob" => vec![json!({"pattern": "**", "path": path})],
         "grep" => vec![json!({"pattern": "token", "path": path})],
-        // Their path only narrows what the journal knows; see `undo.rs` for the files that they touch.
+        // Their path only filters journal entries; see `undo.rs` for the files that they change.
         "undo" | "redo" | "changes" => Vec::new(),
         other => panic!("say how `{other}` takes a path"),
     }
 }
 
-fn desk(rules: &[(Action, &str)]) -> Desk {
-    let desk = Desk::with(Mode::All, rules);
-    desk.put("own", "own\n");
-    desk.put(".env", format!("KEY={SECRET}\n"));
-    desk.put("private/notes", format!("{SECRET}\n"));
-    desk.put("deep/.ssh/config", format!("{SECRET}\n"));
-    desk.link("innocent", ".env");
-    desk
+fn setup(rules: &[(Action, &str)]) -> Setup {
+    let setup = Setup::with(Mode::All, rules);
+    setup.put("own", "own\n");
+    setup.put(".env", format!("KEY={SECRET}\n"));
+    setup.put("private/notes", format!("{SECRET}\n"));
+    setup.put("deep/.ssh/config", format!("{SECRET}\n"));
+    setup.link("innocent", ".env");
+    setup
 }
 
 #[test]
 fn closed_paths_are_denied_to_every_tool() {
     let rules: &[(Action, &str)] =
         &[(Action::Deny, "read(private/**)"), (Action::Deny, "write(private/**)")];
-    let desk = desk(rules);
-    let before = desk.tree();
+    let setup = setup(rules);
+    let before = setup.tree();
     for tool in haft::catalogue::files::TOOLS {
         for path in
             [".env", "./.env", "deep/../.env", "deep/.ssh/config", "private/notes", "innocent"]
         {
-            // A link is looked at, moved and deleted itself; what it leads to stays closed.
+            // Tools inspect, move and delete the link itself; its target stays inaccessible.
             if tool.spec().keeps_links && path == "innocent" {
                 continue;
             }
             for input in calls(tool.name(), path) {
-                let outcome = desk.call(tool.name(), input.clone());
+                let outcome = setup.call(tool.name(), input.clone());
                 let whole = serde_json::to_string(&outcome).expect("JSON");
                 assert!(!whole.contains(SECRET), "{} {input} tells the secret", tool.name());
                 let error =
                     outcome.error.unwrap_or_else(|| panic!("{} {input}: {whole}", tool.name()));
                 assert_eq!(error.kind, ErrorKind::Denied, "{} {input}: {error:?}", tool.name());
-                assert!(!error.hint.is_empty() && before == desk.tree(), "{} {input}", tool.name());
+                assert!(
+                    !error.hint.is_empty() && before == setup.tree(),
+                    "{} {input}",
+                    tool.name()
+                );
             }
         }
     }
@@ -76,7 +80,7 @@ fn closed_paths_are_denied_to_every_tool() {
 
 #[test]
 fn what_walks_over_closed_files_does_not_tell_them() {
-    let desk = desk(&[(Action::Deny, "read(private/**)")]);
+    let setup = setup(&[(Action::Deny, "read(private/**)")]);
     for tool in haft::catalogue::files::TOOLS {
         let input = match tool.name() {
             "read" | "list" => json!({"path": "."}),
@@ -84,7 +88,7 @@ fn what_walks_over_closed_files_does_not_tell_them() {
             "grep" => json!({"pattern": "token", "ignored": true}),
             _ => continue,
         };
-        let whole = serde_json::to_string(&desk.ok(tool.name(), input)).expect("JSON");
+        let whole = serde_json::to_string(&setup.ok(tool.name(), input)).expect("JSON");
         assert!(!whole.contains(SECRET) && !whole.contains(".env"), "{whole}");
         assert!(!whole.contains("notes"), "{whole}");
     }
@@ -92,36 +96,36 @@ fn what_walks_over_closed_files_does_not_tell_them() {
 
 #[test]
 fn a_listing_says_that_something_is_not_shown() {
-    let desk = Desk::new();
-    desk.put("d/.env", SECRET);
-    let only = desk.ok("read", json!({"path": "d"}));
+    let setup = Setup::new();
+    setup.put("d/.env", SECRET);
+    let only = setup.ok("read", json!({"path": "d"}));
     assert_eq!(only.content, "[d has no entries to show; 1 more hidden by rules or secret paths]");
-    desk.put("d/a", "");
-    let some = desk.ok("read", json!({"path": "d"}));
+    setup.put("d/a", "");
+    let some = setup.ok("read", json!({"path": "d"}));
     assert_eq!(some.content, "a\n[d: entries 1-1 of 1; 1 more hidden by rules or secret paths]");
     assert_eq!(data(&some)["closed"], 1);
 }
 
 #[test]
 fn a_directory_with_something_closed_in_it_is_not_moved_or_deleted() {
-    let desk = desk(&[]);
-    let before = desk.tree();
-    desk.refused("delete", json!({"path": "deep", "recursive": true}), ErrorKind::Denied);
-    desk.refused("move", json!({"from": "deep", "to": "shallow"}), ErrorKind::Denied);
-    assert!(before == desk.tree());
+    let setup = setup(&[]);
+    let before = setup.tree();
+    setup.refused("delete", json!({"path": "deep", "recursive": true}), ErrorKind::Denied);
+    setup.refused("move", json!({"from": "deep", "to": "shallow"}), ErrorKind::Denied);
+    assert!(before == setup.tree());
 }
 
 #[test]
 fn near_names_do_not_betray_what_is_closed() {
-    let desk = desk(&[]);
-    let error = desk.refused("read", json!({"path": "envs"}), ErrorKind::NotFound);
+    let setup = setup(&[]);
+    let error = setup.refused("read", json!({"path": "envs"}), ErrorKind::NotFound);
     assert!(!error.hint.contains(".env"), "{}", error.hint);
 }
 
 #[test]
 fn writing_blindly_over_what_may_not_be_read_is_denied() {
-    let desk = desk(&[(Action::Deny, "read(private/**)")]);
-    let outcome = desk.call("write", json!({"path": "private/notes", "content": "x"}));
+    let setup = setup(&[(Action::Deny, "read(private/**)")]);
+    let outcome = setup.call("write", json!({"path": "private/notes", "content": "x"}));
     assert_eq!(outcome.error.map(|error| error.kind), Some(ErrorKind::Denied));
-    assert_eq!(desk.text("private/notes"), format!("{SECRET}\n"));
+    assert_eq!(setup.text("private/notes"), format!("{SECRET}\n"));
 }

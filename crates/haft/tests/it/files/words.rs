@@ -1,15 +1,15 @@
-//! What a model reads: short, exact, with the next step, and never a template.
+//! Texts for models: short, exact, with the next step, and without templates.
 
 use haft::{ErrorKind, Tool};
 use serde_json::json;
 
-use super::Desk;
+use super::Setup;
 
 #[test]
 fn every_failure_names_the_path_and_says_what_to_do() {
-    let desk = Desk::new();
-    desk.put("d/text", "one\none\n");
-    desk.put("d/binary", b"\0\x01\x02");
+    let setup = Setup::new();
+    setup.put("d/text", "one\none\n");
+    setup.put("d/binary", b"\0\x01\x02");
     let version = "c0123456789abcdef";
     let line = json!([{"start_line": 9, "end_line": 9, "content": "x"}]);
     let patch = |text: &str| json!({"patch": format!("*** Begin Patch\n{text}*** End Patch\n")});
@@ -41,7 +41,7 @@ fn every_failure_names_the_path_and_says_what_to_do() {
         ("delete", json!({"path": "d"}), "d"),
         ("make_directory", json!({"path": "d/text"}), "d/text"),
     ] {
-        let outcome = desk.call(tool, input.clone());
+        let outcome = setup.call(tool, input.clone());
         let error = outcome.error.unwrap_or_else(|| panic!("{tool} {input}: {}", outcome.content));
         assert!(error.message.contains(path), "{tool} {input}: {}", error.message);
         let general = [ErrorKind::NotFound, error.kind].map(general_hint);
@@ -56,18 +56,18 @@ fn every_failure_names_the_path_and_says_what_to_do() {
     }
 }
 
-/// What is said when a tool has no advice of its own.
+/// The default hint of a tool without its own.
 fn general_hint(kind: ErrorKind) -> String {
     haft::ToolError::new(kind, "").next_step().to_owned()
 }
 
 #[test]
 fn descriptions_are_short_and_have_no_holes() {
-    let desk = Desk::new();
+    let setup = Setup::new();
     for tool in haft::catalogue::files::TOOLS {
         let spec = tool.spec();
         let described =
-            desk.gate.workspace_info().describe(spec).expect("every variable has a value");
+            setup.gate.workspace_info().describe(spec).expect("every variable has a value");
         assert!(
             !described.contains("${") && described.len() < 2_000,
             "{}: {}",

@@ -1,4 +1,4 @@
-//! Names that look like something else, and repositories that want something run.
+//! Names that look like options, and repositories that try to run programs.
 
 use super::*;
 
@@ -21,35 +21,35 @@ const NAMES: &[&str] = &[
 
 #[test]
 fn a_name_is_only_a_name() {
-    let desk = Desk::new();
-    desk.put("a.txt", "changed\n");
+    let setup = Setup::new();
+    setup.put("a.txt", "changed\n");
     for name in NAMES {
-        desk.put(name, "one\n");
-        let committed = desk.data("git_commit", json!({"message": name, "paths": [name]}));
+        setup.put(name, "one\n");
+        let committed = setup.data("git_commit", json!({"message": name, "paths": [name]}));
         assert_eq!(each(&committed["files"], "path"), [*name]);
-        desk.put(name, "one\ntwo\n");
-        let status = desk.data("git_status", json!({"paths": [name]}));
+        setup.put(name, "one\ntwo\n");
+        let status = setup.data("git_status", json!({"paths": [name]}));
         assert_eq!(each(&status["unstaged"], "path"), [*name]);
-        let diff = desk.data("git_diff", json!({"paths": [name]}));
+        let diff = setup.data("git_diff", json!({"paths": [name]}));
         assert_eq!(each(&diff["files"], "path"), [*name]);
         let patch = diff["patch"].as_str().expect("a patch");
         assert!(!name.starts_with('ü') || patch.contains("+++ b/ünïcode\n"), "{patch}");
-        let log = desk.data("git_log", json!({"paths": [name]}));
+        let log = setup.data("git_log", json!({"paths": [name]}));
         assert_eq!(log["commits"].as_array().map(Vec::len), Some(1), "{name:?}");
-        let show = desk.data("git_show", json!({"file": name}));
+        let show = setup.data("git_show", json!({"file": name}));
         assert_eq!(show["file"]["lines"], json!(["one"]), "{name:?}");
-        let blame = desk.data("git_blame", json!({"path": name}));
+        let blame = setup.data("git_blame", json!({"path": name}));
         assert_eq!(blame["lines"].as_array().map(Vec::len), Some(2), "{name:?}");
-        assert!(!desk.has("owned") && !desk.has("=owned"));
+        assert!(!setup.has("owned") && !setup.has("=owned"));
     }
 }
 
 #[test]
 fn no_text_holds_what_a_terminal_would_obey() {
-    let desk = Desk::new();
-    desk.put("new\nline\u{1b}[2J", "a\u{1b}]0;title\u{7}\r+forged\n");
-    desk.git(&["add", "--all"]);
-    desk.git(&["commit", "--quiet", "--message", "sub\u{1b}[31mject\n\nbo\u{9b}dy"]);
+    let setup = Setup::new();
+    setup.put("new\nline\u{1b}[2J", "a\u{1b}]0;title\u{7}\r+forged\n");
+    setup.git(&["add", "--all"]);
+    setup.git(&["commit", "--quiet", "--message", "sub\u{1b}[31mject\n\nbo\u{9b}dy"]);
     for (tool, input) in [
         ("git_log", json!({"full": true})),
         ("git_show", json!({})),
@@ -58,7 +58,7 @@ fn no_text_holds_what_a_terminal_would_obey() {
         ("git_blame", json!({"path": "new\nline\u{1b}[2J"})),
         ("git_branch", json!({})),
     ] {
-        let text = desk.text(tool, input);
+        let text = setup.text(tool, input);
         let is_plain =
             |character: char| !character.is_control() || matches!(character, '\n' | '\t');
         assert!(text.chars().all(is_plain), "{tool}: {text:?}");
@@ -68,8 +68,8 @@ fn no_text_holds_what_a_terminal_would_obey() {
 
 #[test]
 fn what_looks_like_an_option_never_reaches_git() {
-    let desk = Desk::new();
-    desk.put("a.txt", "changed\n");
+    let setup = Setup::new();
+    setup.put("a.txt", "changed\n");
     for text in
         ["--output=owned", "-o", "--ext-diff", "--upload-pack=touch owned", "-", "a\0b", "a\nb"]
     {
@@ -87,29 +87,29 @@ fn what_looks_like_an_option_never_reaches_git() {
             ("git_push", json!({"branch": text})),
             ("git_push", json!({"remote": text})),
         ] {
-            desk.refused(tool, input, ErrorKind::Input);
+            setup.refused(tool, input, ErrorKind::Input);
         }
     }
-    // As a value they are only a value.
-    assert_eq!(desk.text("git_log", json!({"author": "--output=owned"})), "No commits.");
-    assert!(!desk.has("owned"));
+    // As a value of an option they are harmless.
+    assert_eq!(setup.text("git_log", json!({"author": "--output=owned"})), "No commits.");
+    assert!(!setup.has("owned"));
 }
 
-/// Gives the last commit a signature that git would want to have checked.
-fn sign(desk: &Desk) {
-    let commit = desk.git(&["cat-file", "commit", "HEAD"]);
+/// Gives the last commit a signature that git would verify.
+fn sign(setup: &Setup) {
+    let commit = setup.git(&["cat-file", "commit", "HEAD"]);
     let signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n";
     let signed = commit.replacen("\n\n", &format!("\n{signature}"), 1);
-    let file = desk.folder.path().join("signed");
+    let file = setup.folder.path().join("signed");
     fs::write(&file, signed + "\n").expect("written");
-    let hash = desk.git(&["hash-object", "-t", "commit", "-w", &file.display().to_string()]);
-    desk.git(&["update-ref", "HEAD", &hash]);
+    let hash = setup.git(&["hash-object", "-t", "commit", "-w", &file.display().to_string()]);
+    setup.git(&["update-ref", "HEAD", &hash]);
 }
 
 #[test]
 fn a_look_runs_nothing_that_a_repository_asks_for() {
-    let desk = Desk::new();
-    let trap = desk.trap("trap");
+    let setup = Setup::new();
+    let trap = setup.trap("trap");
     for (name, value) in [
         ("core.pager", &trap),
         ("pager.log", &trap),
@@ -127,19 +127,19 @@ fn a_look_runs_nothing_that_a_repository_asks_for() {
         ("alias.log", &format!("!{trap}")),
         ("alias.diff", &format!("!{trap}")),
     ] {
-        desk.git(&["config", name, value]);
+        setup.git(&["config", name, value]);
     }
-    desk.git(&["config", "log.showSignature", "true"]);
-    sign(&desk);
+    setup.git(&["config", "log.showSignature", "true"]);
+    sign(&setup);
     for hook in
         ["post-index-change", "fsmonitor-watchman", "reference-transaction", "post-checkout"]
     {
-        desk.hook(hook, &trap);
+        setup.hook(hook, &trap);
     }
-    fs::write(desk.path(".git/info/attributes"), "*.txt diff=evil\n").expect("written");
-    desk.put("a.txt", "one\nchanged\n");
-    // Looks changed, and is not: what git would note in the index, and call a hook for.
-    desk.put("b.txt", "b\n");
+    fs::write(setup.path(".git/info/attributes"), "*.txt diff=evil\n").expect("written");
+    setup.put("a.txt", "one\nchanged\n");
+    // A file that looks changed but is not: git would update the index and call a hook.
+    setup.put("b.txt", "b\n");
     for (tool, input) in [
         ("git_status", json!({})),
         ("git_diff", json!({})),
@@ -152,52 +152,52 @@ fn a_look_runs_nothing_that_a_repository_asks_for() {
         ("git_branch", json!({})),
         ("git_worktree", json!({})),
     ] {
-        desk.text(tool, input);
-        assert!(!desk.is_trapped(), "{tool} ran it");
+        setup.text(tool, input);
+        assert!(!setup.is_trapped(), "{tool} ran it");
     }
-    // The traps themselves work.
+    // Check that the traps work.
     for plain in [&["status"][..], &["diff"], &["log", "-1"], &["blame", "a.txt"]] {
-        let _ = fs::remove_file(desk.folder.path().join("marker"));
-        desk.try_git("", plain);
-        assert!(desk.is_trapped(), "git {plain:?} alone");
+        let _ = fs::remove_file(setup.folder.path().join("marker"));
+        setup.try_git("", plain);
+        assert!(setup.is_trapped(), "git {plain:?} alone");
     }
 }
 
 #[test]
 fn a_look_writes_nothing() {
-    let desk = Desk::new();
-    let index = || fs::read(desk.path(".git/index")).expect("an index");
+    let setup = Setup::new();
+    let index = || fs::read(setup.path(".git/index")).expect("an index");
     let before = index();
-    // Another time and the same content: git would like to note that.
-    let old = fs::File::options().write(true).open(desk.path("b.txt")).expect("it opens");
+    // The same content with another time: git would update the index.
+    let old = fs::File::options().write(true).open(setup.path("b.txt")).expect("it opens");
     old.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000)).expect("another time");
     for tool in ["git_status", "git_diff", "git_log", "git_show"] {
-        desk.text(tool, json!({}));
+        setup.text(tool, json!({}));
         assert!(index() == before, "{tool} wrote the index");
     }
-    desk.try_git("", &["status"]);
+    setup.try_git("", &["status"]);
     assert!(index() != before, "git by itself does");
 }
 
 #[test]
 fn submodules_are_shown_and_not_entered() {
-    let desk = Desk::bare();
-    desk.put("inner/x.txt", "x\n");
-    desk.init("inner");
-    desk.git_in("inner", &["add", "--all"]);
-    desk.git_in("inner", &["commit", "--quiet", "--message", "inner"]);
-    desk.put("outer/a.txt", "a\n");
-    desk.init("outer");
-    let inner = desk.path("inner").display().to_string();
+    let setup = Setup::bare();
+    setup.put("inner/x.txt", "x\n");
+    setup.init("inner");
+    setup.git_in("inner", &["add", "--all"]);
+    setup.git_in("inner", &["commit", "--quiet", "--message", "inner"]);
+    setup.put("outer/a.txt", "a\n");
+    setup.init("outer");
+    let inner = setup.path("inner").display().to_string();
     let allowed = "protocol.file.allow=always";
-    desk.git_in("outer", &["-c", allowed, "submodule", "--quiet", "add", &inner, "sub"]);
-    desk.git_in("outer/sub", &["config", "user.name", "Ada"]);
-    desk.git_in("outer/sub", &["config", "user.email", "ada@example.org"]);
-    desk.git_in("outer", &["add", "--all"]);
-    desk.git_in("outer", &["commit", "--quiet", "--message", "outer"]);
-    let trap = desk.trap("trap");
-    desk.git_in("outer/sub", &["config", "core.fsmonitor", &trap]);
-    desk.put("outer/sub/x.txt", "dirty\n");
+    setup.git_in("outer", &["-c", allowed, "submodule", "--quiet", "add", &inner, "sub"]);
+    setup.git_in("outer/sub", &["config", "user.name", "Ada"]);
+    setup.git_in("outer/sub", &["config", "user.email", "ada@example.org"]);
+    setup.git_in("outer", &["add", "--all"]);
+    setup.git_in("outer", &["commit", "--quiet", "--message", "outer"]);
+    let trap = setup.trap("trap");
+    setup.git_in("outer/sub", &["config", "core.fsmonitor", &trap]);
+    setup.put("outer/sub/x.txt", "dirty\n");
     let at = |more: Value| {
         let mut input = json!({"directory": "outer"});
         input
@@ -206,19 +206,19 @@ fn submodules_are_shown_and_not_entered() {
             .extend(more.as_object().expect("an object").clone());
         input
     };
-    assert_eq!(desk.data("git_status", at(json!({})))["is_clean"], true);
-    assert_eq!(desk.text("git_diff", at(json!({}))), "No differences.");
-    desk.git_in(
+    assert_eq!(setup.data("git_status", at(json!({})))["is_clean"], true);
+    assert_eq!(setup.text("git_diff", at(json!({}))), "No differences.");
+    setup.git_in(
         "outer/sub",
         &["-c", "core.fsmonitor=false", "commit", "--quiet", "--all", "--message", "more"],
     );
-    assert!(!desk.is_trapped());
-    let status = desk.data("git_status", at(json!({})));
+    assert!(!setup.is_trapped());
+    let status = setup.data("git_status", at(json!({})));
     assert_eq!(each(&status["unstaged"], "path"), ["outer/sub"]);
-    desk.git_in("outer", &["config", "diff.submodule", "log"]);
-    let diff = desk.text("git_diff", at(json!({})));
+    setup.git_in("outer", &["config", "diff.submodule", "log"]);
+    let diff = setup.text("git_diff", at(json!({})));
     assert!(diff.contains("+Subproject commit "), "{diff}");
-    assert!(!desk.is_trapped());
+    assert!(!setup.is_trapped());
     let inside = json!({"path": "outer/sub/x.txt", "directory": "outer"});
-    desk.refused("git_blame", inside, ErrorKind::NotFound);
+    setup.refused("git_blame", inside, ErrorKind::NotFound);
 }

@@ -1,4 +1,5 @@
-//! Bad days: a process is killed while it writes, the disk is full, the store is closed, several processes at once.
+//! Failures: a process is killed while it writes, the disk is full, the store is denied, several
+//! processes at once.
 
 use std::{fs, process::Command};
 
@@ -12,20 +13,20 @@ use haft::{
 use serde_json::{Value, json};
 
 use super::{called, store, text, with_long_file};
-use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
+use crate::{fixture::Fixture, mcp_stdio::Client, small_disk::SmallDisk};
 
-/// What is kept in the store of a house, seen from outside.
-struct Kept {
+/// Statistics of the fixture's store.
+struct StoreContent {
     sessions: StoreSessions,
     todos: StoreTodos,
     outputs: StoreOutputs,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Kept {
-    fn of(house: &House) -> Self {
-        let address = StoreAddress::Sqlite(store(house));
-        let (place, project) = (StoreLocation::new(address.clone()), house.path("project"));
+impl StoreContent {
+    fn of(fixture: &Fixture) -> Self {
+        let address = StoreAddress::Sqlite(store(fixture));
+        let (place, project) = (StoreLocation::new(address.clone()), fixture.path("project"));
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let opened = runtime.block_on(Store::open(&address)).expect("it opens");
@@ -38,7 +39,7 @@ impl Kept {
         }
     }
 
-    /// The one session that there is.
+    /// Returns the only session.
     fn session(&self) -> Option<String> {
         let query = SessionQuery { limit: 9, ..SessionQuery::default() };
         let found = self.runtime.block_on(self.sessions.list(&query)).expect("listed");
@@ -55,8 +56,8 @@ fn todos(count: usize) -> Value {
 #[test]
 fn what_a_killed_server_was_writing_is_there_whole_or_not_at_all() {
     for round in 0..8_usize {
-        let house = with_long_file();
-        let mut client = Client::introduced(&house, json!({}));
+        let fixture = with_long_file();
+        let mut client = Client::introduced(&fixture, json!({}));
         called(&mut client, 0, "hello", json!({"name": "Ada"}));
         let patched =
             called(&mut client, 0, "session", json!({"operation": "patch", "title": "t"}));
@@ -72,10 +73,10 @@ fn what_a_killed_server_was_writing_is_there_whole_or_not_at_all() {
                 json!({"pattern": format!("long [0-9]*{}", id % 10), "max_results": 2000}),
             );
         }
-        // In the middle of it, each round a little later.
+        // Kill it in the middle, each round a little later.
         let answers: Vec<Value> = (0..round * 3 + 1).map(|_| client.next()).collect();
         client.kill();
-        let kept = Kept::of(&house);
+        let kept = StoreContent::of(&fixture);
         assert_eq!(kept.session().as_deref(), Some(&*own));
         let list: TodoList = kept.runtime.block_on(kept.todos.read(&own)).expect("a whole list");
         let is_whole = |content: &str| content.ends_with(&format!("of {}", list.todos.len()));
@@ -93,13 +94,13 @@ fn what_a_killed_server_was_writing_is_there_whole_or_not_at_all() {
         for answer in &answers {
             check_answered(answer, &kept, messages.len(), &list);
         }
-        // And whoever comes next goes on.
-        assert_eq!(house.run(&["todo_write", "--todos", r#"{"content": "a"}"#]).code, 0);
+        // The next process continues.
+        assert_eq!(fixture.run(&["todo_write", "--todos", r#"{"content": "a"}"#]).code, 0);
     }
 }
 
-/// What was answered is there.
-fn check_answered(answer: &Value, kept: &Kept, messages: usize, list: &TodoList) {
+/// Every answered output is kept.
+fn check_answered(answer: &Value, kept: &StoreContent, messages: usize, list: &TodoList) {
     let result = &answer["result"];
     assert_eq!(result["isError"], json!(false), "{answer}");
     if let Some(seq) = result["structuredContent"]["seq"].as_u64() {
@@ -108,14 +109,14 @@ fn check_answered(answer: &Value, kept: &Kept, messages: usize, list: &TodoList)
     if let Some(version) = result["structuredContent"]["version"].as_u64() {
         assert!(version <= list.version, "{answer}");
     }
-    if let Some((_, rest)) = text(result).split_once("kept as output ") {
+    if let Some((_, rest)) = text(result).split_once("stored as output ") {
         let id = rest.split(':').next().expect("an id");
         let whole = kept.runtime.block_on(kept.outputs.read(id)).expect("it was answered");
         assert!(whole.len() > 50 << 10, "{} bytes", whole.len());
     }
 }
 
-/// Long, different each time, and hardly to be packed.
+/// Long, different each time, and hardly compressible.
 fn noise(seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut line = || {
@@ -132,26 +133,26 @@ fn noise(seed: u64) -> String {
 
 #[test]
 fn on_a_full_disk_outputs_stay_in_memory_and_a_list_that_is_not_written_is_told() {
-    let house = House::new();
-    let Some(disk) = SmallDisk::new(&house, "640k") else {
-        // Without root there is no such disk; then a file where the store's folder should be has to do.
-        fs::write(house.path("small/file"), "").expect("written");
-        let ran = house.run(&[
+    let fixture = Fixture::new();
+    let Some(disk) = SmallDisk::new(&fixture, "640k") else {
+        // Without root there is no such disk; use a file at the path of the store's folder instead.
+        fs::write(fixture.path("small/file"), "").expect("written");
+        let ran = fixture.run(&[
             "todo_write",
             "--todos",
             r#"{"content": "a"}"#,
             "--store",
-            &house.path("small/file/x.db").display().to_string(),
+            &fixture.path("small/file/x.db").display().to_string(),
         ]);
         return assert_eq!(ran.code, 10, "{ran:?}");
     };
     let at = disk.0.join("haft.db").display().to_string();
-    let mut client = Client::start(&house, &["--structured", "always", "--store", &at]);
+    let mut client = Client::start(&fixture, &["--structured", "always", "--store", &at]);
     client.listen();
     client.introduce(json!({}));
     let mut full = None;
     for seed in 1..60 {
-        fs::write(house.path("project/noise.txt"), noise(seed)).expect("written");
+        fs::write(fixture.path("project/noise.txt"), noise(seed)).expect("written");
         let found = called(&mut client, seed, "grep", json!({"pattern": ".", "max_results": 2000}));
         assert_eq!(found["isError"], json!(false), "the call works: {found}");
         if found.to_string().contains("kept in memory only") {
@@ -160,7 +161,7 @@ fn on_a_full_disk_outputs_stay_in_memory_and_a_list_that_is_not_written_is_told(
         }
     }
     let full = full.expect("the disk fills");
-    let id = text(&full).split_once("kept as output ").expect("kept all the same").1;
+    let id = text(&full).split_once("stored as output ").expect("kept all the same").1;
     let id = id.split(':').next().expect("an id");
     let shown = called(&mut client, 90, "output_read", json!({"id": id, "page": 2}));
     assert!(text(&shown).contains("; page 2 of "), "from memory: {shown}");
@@ -172,10 +173,10 @@ fn on_a_full_disk_outputs_stay_in_memory_and_a_list_that_is_not_written_is_told(
 
 #[test]
 fn a_store_that_is_no_store_fails_no_call_but_those_that_are_about_it() {
-    let house = with_long_file();
-    fs::write(store(&house), "somebody's words, which are long enough ".repeat(60))
+    let fixture = with_long_file();
+    fs::write(store(&fixture), "somebody's words, which are long enough ".repeat(60))
         .expect("written");
-    let mut client = Client::introduced(&house, json!({}));
+    let mut client = Client::introduced(&fixture, json!({}));
     let found = called(&mut client, 1, "grep", json!({"pattern": "long", "max_results": 2000}));
     assert_eq!(found["isError"], json!(false), "{found}");
     assert!(found.to_string().contains("kept in memory only, until haft exits: "), "{found}");
@@ -183,21 +184,21 @@ fn a_store_that_is_no_store_fails_no_call_but_those_that_are_about_it() {
     assert_eq!(refused["isError"], json!(true), "{refused}");
     let words = text(&refused);
     assert!(words.contains("error (unavailable)") && words.contains("the store"), "{refused}");
-    // A command ends with its call: what is in memory then is nowhere.
-    let cut = house.run(&["grep", "long", "--max-results", "2000", "--json"]).json();
+    // A command exits after its call, so data in memory is lost.
+    let cut = fixture.run(&["grep", "long", "--max-results", "2000", "--json"]).json();
     assert!(cut["output_id"].is_null(), "{cut}");
     let content = cut["content"].as_str().expect("a text");
-    assert!(content.contains("the whole text could not be kept: the store"), "{content}");
+    assert!(content.contains("the full text could not be stored: the store"), "{content}");
     assert!(
-        fs::read(store(&house)).expect("there").starts_with(b"somebody's"),
+        fs::read(store(&fixture)).expect("there").starts_with(b"somebody's"),
         "it was not touched"
     );
 }
 
 #[test]
 fn servers_that_write_at_once_lose_nothing() {
-    let house = with_long_file();
-    let mut clients = [0, 1, 2].map(|_| Client::introduced(&house, json!({})));
+    let fixture = with_long_file();
+    let mut clients = [0, 1, 2].map(|_| Client::introduced(&fixture, json!({})));
     let target = called(&mut clients[0], 0, "session", json!({"operation": "patch", "title": "t"}));
     let target = target["structuredContent"]["session"]["id"].as_str().expect("an id").to_owned();
     for client in &mut clients {
@@ -218,7 +219,7 @@ fn servers_that_write_at_once_lose_nothing() {
         }
         assert!(client.exit().success());
     }
-    let kept = Kept::of(&house);
+    let kept = StoreContent::of(&fixture);
     let history = kept.runtime.block_on(kept.sessions.history(&target, 0, 500)).expect("read");
     assert_eq!(history.session.messages, 60);
 }

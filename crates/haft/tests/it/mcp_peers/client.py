@@ -18,7 +18,7 @@ from mcp import Client, MCPError, StdioServerParameters
 ERAS = ("legacy", "auto")
 MODERN = "2026-07-28"
 # Far longer than anything here takes; only a play that fails waits for it.
-PATIENCE = 30
+TIMEOUT = 30
 
 
 class Stage:
@@ -30,7 +30,7 @@ class Stage:
     def client(self, **callbacks):
         server = self.server.get("url") or StdioServerParameters(**self.server)
         # Without its cache every question reaches the server.
-        return Client(server, mode=self.era, cache=None, read_timeout_seconds=PATIENCE, **callbacks)
+        return Client(server, mode=self.era, cache=None, read_timeout_seconds=TIMEOUT, **callbacks)
 
     @property
     def is_modern(self):
@@ -325,7 +325,7 @@ async def calls_off(stage):
         if stage.is_modern:
             async with client.listen(resource_subscriptions=[watched]) as changes:
                 await begin_and_call_off(client)
-                with anyio.fail_after(PATIENCE):
+                with anyio.fail_after(TIMEOUT):
                     async for _change in changes:
                         break
         else:
@@ -345,13 +345,13 @@ async def begin_and_call_off(client):
 
     async with anyio.create_task_group() as work:
         work.start_soon(lambda: client.call_tool("test_wait", {}, progress_callback=hear))
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await began.wait()
         work.cancel_scope.cancel()
 
 
 async def until(holds):
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while not holds():
             await anyio.sleep(0.005)
 
@@ -361,7 +361,7 @@ async def main():
     plays = {"tools": tools, "recorded": recorded, "approvals": approvals, "roots": roots, "example": example}
     play = plays[wanted["play"]]
     for era in wanted.get("eras", ERAS):
-        with anyio.fail_after(2 * PATIENCE):
+        with anyio.fail_after(2 * TIMEOUT):
             await play(Stage(wanted["server"], era, wanted["folder"]))
         print(f"{wanted['play']} {era}: ok", flush=True)
 

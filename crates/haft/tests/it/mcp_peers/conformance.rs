@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Served, node, run, text};
-use crate::house::House;
+use crate::fixture::Fixture;
 
-/// What became of one run of the suite.
-struct Report {
-    /// Every scenario and the checks in it that failed or warned, by their words.
+/// The result of one run of the suite.
+struct SuiteReport {
+    /// Each scenario with its failed or warned checks.
     faults: BTreeMap<String, Vec<String>>,
-    /// Those that count for the requirement set.
+    /// The scenarios that count for the requirement set.
     scored: Vec<String>,
     whole: String,
 }
 
-impl Report {
-    /// The suite gives servers half a second here and there, which a busy machine may need for itself: what is not as
-    /// expected gets a second chance.
+impl SuiteReport {
+    /// The suite's timeouts of half a second are too short for a busy machine: repeat unexpected
+    /// failures once.
     #[track_caller]
     fn of(server: &Served, requirements: &str, is_as_expected: impl Fn(&Self) -> bool) -> Self {
         let first = Self::once(server, requirements);
@@ -43,8 +43,8 @@ impl Report {
         Self { faults, scored, whole }
     }
 
-    /// The scenarios that are not all well. Tasks are an extension that we do not announce; the suite runs it all the
-    /// same and does not count it.
+    /// Returns the scenarios with failures or warnings. Tasks are an extension that haft does not
+    /// announce; the suite runs it anyway and does not count it.
     fn faulty(&self) -> Vec<&str> {
         let faulty = self.faults.iter().filter(|(_, faults)| !faults.is_empty());
         faulty.map(|(name, _)| name.as_str()).filter(|name| !name.starts_with("tasks-")).collect()
@@ -63,7 +63,7 @@ fn names(lines: &str) -> impl Iterator<Item = &str> {
     marked.filter_map(|rest| rest.trim().split([':', ' ']).next())
 }
 
-/// The words of all failures and warnings of a scenario, from the file that the suite leaves for it.
+/// Returns the messages of all failures and warnings of a scenario, from the suite's result file.
 #[track_caller]
 fn faults(results: &std::path::Path, scenario: &str) -> Vec<String> {
     let folders = std::fs::read_dir(results).expect("the suite has written its results");
@@ -90,8 +90,8 @@ fn status(check: &Value) -> &str {
 #[track_caller]
 fn check_example(requirements: &str, scored: usize) {
     let server = Served::example();
-    let report = Report::of(&server, requirements, |report| report.faulty().is_empty());
-    // A suite that asks for less than it did would pass unnoticed.
+    let report = SuiteReport::of(&server, requirements, |report| report.faulty().is_empty());
+    // A suite with fewer scenarios than before would pass unnoticed.
     assert_eq!(report.scored.len(), scored, "{:?}", report.scored);
     assert_eq!(report.faulty(), [""; 0], "{}", report.explain());
 }
@@ -106,19 +106,19 @@ fn the_example_conforms_to_2026_07_28_without_a_warning() {
     check_example("2026-07-28", 37);
 }
 
-/// A scenario that wants a thing from the server which haft has no use for.
-struct Lack {
+/// A scenario that needs a server feature that haft does not have.
+struct UnsupportedScenario {
     scenario: &'static str,
-    /// Every fault of the scenario says one of these.
+    /// Every failure of the scenario contains one of these texts.
     says: &'static [&'static str],
 }
 
-const fn lack(scenario: &'static str, says: &'static [&'static str]) -> Lack {
-    Lack { scenario, says }
+const fn lack(scenario: &'static str, says: &'static [&'static str]) -> UnsupportedScenario {
+    UnsupportedScenario { scenario, says }
 }
 
 /// In both sets.
-const FIXTURES: &[Lack] = &[
+const FIXTURES: &[UnsupportedScenario] = &[
     lack("tools-call-simple-text", &["no tool `test_simple_text`"]),
     lack("tools-call-image", &["no tool `test_image_content`"]),
     lack("tools-call-audio", &["no tool `test_audio_content`"]),
@@ -136,7 +136,7 @@ const FIXTURES: &[Lack] = &[
     lack("json-schema-2020-12", &["Tool 'json_schema_2020_12_tool' not found"]),
 ];
 
-const FIXTURES_OF_2025: &[Lack] = &[
+const FIXTURES_OF_2025: &[UnsupportedScenario] = &[
     lack("tools-call-with-logging", &["no tool `test_tool_with_logging`"]),
     lack("tools-call-sampling", &["no tool `test_sampling`"]),
     lack("tools-call-elicitation", &["no tool `test_elicitation`"]),
@@ -144,11 +144,11 @@ const FIXTURES_OF_2025: &[Lack] = &[
     lack("elicitation-sep1330-enums", &["no tool `test_elicitation_sep1330_enums`"]),
     lack("resources-subscribe", &["test://watched-resource cannot be watched"]),
     lack("resources-unsubscribe", &["test://watched-resource cannot be watched"]),
-    // It calls `test_reconnection` and waits for a result that cannot come.
+    // It calls `test_reconnection` and waits for a result that never comes.
     lack("server-sse-polling", &["WARNING \"server-sse-disconnect-resume\""]),
 ];
 
-const FIXTURES_OF_2026: &[Lack] = &[
+const FIXTURES_OF_2026: &[UnsupportedScenario] = &[
     lack(
         "server-stateless",
         &[
@@ -179,7 +179,8 @@ const FIXTURES_OF_2026: &[Lack] = &[
         "input-required-result-multiple-input-requests",
         &["no tool `test_input_required_result_multiple_inputs`"],
     ),
-    // These two do not say that they want `test_input_required_result_multi_round` and `…_tampered_state`.
+    // These two do not announce that they need `test_input_required_result_multi_round` and
+    // `…_tampered_state`.
     lack("input-required-result-multi-round", &["Expected InputRequiredResult with inputRequests"]),
     lack("input-required-result-tampered-state", &["could not get initial InputRequiredResult"]),
     lack(
@@ -198,7 +199,7 @@ const FIXTURES_OF_2026: &[Lack] = &[
         "input-required-result-ignore-extra-params",
         &["no tool `test_input_required_result_elicitation`"],
     ),
-    // It wants `test_input_required_result_elicitation`, too.
+    // It also needs `test_input_required_result_elicitation`.
     lack(
         "input-required-result-missing-input-response",
         &["returned JSON-RPC error instead of re-requesting"],
@@ -207,14 +208,14 @@ const FIXTURES_OF_2026: &[Lack] = &[
 ];
 
 #[track_caller]
-fn check_haft(requirements: &str, scored: usize, lacks: &[&[Lack]]) {
-    let house = House::new();
-    let project = house.path("project").display().to_string();
-    let server = Served::haft(&house, &["--workspace", &project]);
-    let lacks: BTreeMap<&str, &Lack> =
+fn check_haft(requirements: &str, scored: usize, lacks: &[&[UnsupportedScenario]]) {
+    let fixture = Fixture::new();
+    let project = fixture.path("project").display().to_string();
+    let server = Served::haft(&fixture, &["--workspace", &project]);
+    let lacks: BTreeMap<&str, &UnsupportedScenario> =
         lacks.iter().copied().flatten().map(|lack| (lack.scenario, lack)).collect();
     let lacking: Vec<&str> = lacks.keys().copied().collect();
-    let report = Report::of(&server, requirements, |report| report.faulty() == lacking);
+    let report = SuiteReport::of(&server, requirements, |report| report.faulty() == lacking);
     assert_eq!(report.scored.len(), scored, "{:?}", report.scored);
     assert_eq!(report.faulty(), lacking, "{}", report.explain());
     for (scenario, lack) in lacks {

@@ -1,5 +1,5 @@
-//! Who may connect, what they may send, and that nothing is lost when a connection breaks: requests written byte by byte,
-//! because no client sends such things.
+//! Which clients may connect, what they may send, and that nothing is lost when a connection
+//! breaks. The requests are handwritten, because no client sends such messages.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -8,33 +8,33 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Served, haft};
-use crate::house::House;
+use super::{Served, TIMEOUT, haft};
+use crate::fixture::Fixture;
 
-/// The largest body that is taken.
-const LARGEST: usize = 32 << 20;
+/// Maximum size of a request body.
+const MAX_BODY_BYTES: usize = 32 << 20;
 
-/// An answer, read as far as its head.
-struct Answer {
+/// A response whose head has been read.
+struct Response {
     status: u16,
     headers: Vec<(String, String)>,
     rest: BufReader<TcpStream>,
 }
 
-impl Answer {
+impl Response {
     fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
-    /// All of the body. The connection must be one that closes.
+    /// Reads the whole body. The connection must close after it.
     fn body(mut self) -> String {
         let mut body = String::new();
         self.rest.read_to_string(&mut body).expect("the body can be read");
         body
     }
 
-    /// The next message of a stream, and its id. What lies between (sizes of chunks, priming) is passed over.
+    /// Returns the next message of a stream and its id. Chunk sizes and priming events are skipped.
     #[track_caller]
     fn message(&mut self) -> (String, Value) {
         let (mut id, mut data) = (String::new(), String::new());
@@ -54,17 +54,17 @@ impl Answer {
     }
 }
 
-/// A request to a server: everything in it can be wrong.
+/// A request to a server, any part of which may be invalid.
 #[derive(Clone)]
-struct Ask<'a> {
+struct RawRequest<'a> {
     address: &'a str,
     method: &'a str,
     path: &'a str,
     headers: Vec<(&'a str, String)>,
 }
 
-impl<'a> Ask<'a> {
-    /// What a client sends.
+impl<'a> RawRequest<'a> {
+    /// The request of a valid client.
     fn post(served: &'a Served) -> Self {
         let headers = vec![
             ("Host", served.address().to_owned()),
@@ -80,10 +80,10 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// The head, and the connection to send the rest over.
+    /// Sends the head and returns the connection for the rest.
     fn begin(&self, framing: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).expect("the server listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket can be told this");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket option can be set");
         let mut head = format!("{} {} HTTP/1.1\r\n{framing}\r\n", self.method, self.path);
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");
@@ -94,20 +94,20 @@ impl<'a> Ask<'a> {
     }
 
     #[track_caller]
-    fn send(&self, body: &str) -> Answer {
+    fn send(&self, body: &str) -> Response {
         let mut stream = self.begin(&format!("Content-Length: {}", body.len()));
         stream.write_all(body.as_bytes()).expect("the body is taken");
         answer(stream)
     }
 
     #[track_caller]
-    fn initialize(&self) -> Answer {
+    fn initialize(&self) -> Response {
         self.send(&initialize(&json!({})).to_string())
     }
 }
 
 #[track_caller]
-fn answer(stream: TcpStream) -> Answer {
+fn answer(stream: TcpStream) -> Response {
     let mut rest = BufReader::new(stream);
     let mut line = || {
         let mut line = String::new();
@@ -121,7 +121,7 @@ fn answer(stream: TcpStream) -> Answer {
     while let Some((name, value)) = line().split_once(':') {
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
-    Answer { status, headers, rest }
+    Response { status, headers, rest }
 }
 
 fn initialize(capabilities: &Value) -> Value {
@@ -135,16 +135,16 @@ fn initialize(capabilities: &Value) -> Value {
     })
 }
 
-fn served(arguments: &[&str]) -> (House, Served) {
-    let house = House::new();
-    let served = Served::haft(&house, arguments);
-    (house, served)
+fn served(arguments: &[&str]) -> (Fixture, Served) {
+    let fixture = Fixture::new();
+    let served = Served::haft(&fixture, arguments);
+    (fixture, served)
 }
 
 #[test]
 fn foreign_hosts_and_origins_are_turned_away() {
-    let (_house, served) = served(&[]);
-    let ask = Ask::post(&served);
+    let (_fixture, served) = served(&[]);
+    let ask = RawRequest::post(&served);
     for (name, value, status) in [
         ("Host", "evil.example", 403),
         ("Host", "evil.example:80", 403),
@@ -161,12 +161,12 @@ fn foreign_hosts_and_origins_are_turned_away() {
 
 #[test]
 fn a_token_is_asked_for_and_known() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let token = "a-token-of-sixteen-or-more";
-    std::fs::write(house.path("token"), format!("{token}\n")).expect("written");
-    let file = house.path("token").display().to_string();
-    let served = Served::haft(&house, &["--token-file", &file]);
-    let ask = Ask::post(&served);
+    std::fs::write(fixture.path("token"), format!("{token}\n")).expect("written");
+    let file = fixture.path("token").display().to_string();
+    let served = Served::haft(&fixture, &["--token-file", &file]);
+    let ask = RawRequest::post(&served);
     for wrong in ["", "Bearer", "Bearer wrong", "Basic a-token-of-sixteen-or-more", token] {
         let refused = ask.clone().with("Authorization", wrong).initialize();
         assert_eq!(refused.status, 401, "{wrong:?}");
@@ -182,15 +182,16 @@ fn a_token_is_asked_for_and_known() {
 
 #[test]
 fn a_body_that_is_too_large_is_refused_however_it_comes() {
-    let (_house, served) = served(&[]);
-    let ask = Ask::post(&served);
-    // Announced: refused before a byte of it is sent.
-    let announced = answer(ask.begin(&format!("Content-Length: {}", LARGEST + 1)));
+    let (_fixture, served) = served(&[]);
+    let ask = RawRequest::post(&served);
+    // With Content-Length: refused before a byte of the body is sent.
+    let announced = answer(ask.begin(&format!("Content-Length: {}", MAX_BODY_BYTES + 1)));
     assert_eq!(announced.status, 413);
-    // In chunks: as soon as it is too large. Not a byte more is sent, so that nothing is in the way of the answer.
+    // Chunked: refused as soon as it is too large. Nothing more is sent, so that the response can
+    // arrive.
     let mut stream = ask.begin("Transfer-Encoding: chunked");
     let chunk = vec![b' '; 1 << 20];
-    for _ in 0..(LARGEST >> 20) {
+    for _ in 0..(MAX_BODY_BYTES >> 20) {
         write!(stream, "{:x}\r\n", chunk.len()).expect("taken");
         stream.write_all(&chunk).expect("taken");
         stream.write_all(b"\r\n").expect("taken");
@@ -203,12 +204,12 @@ fn a_body_that_is_too_large_is_refused_however_it_comes() {
 
 #[test]
 fn wrong_paths_methods_and_sessions_are_told_apart() {
-    let (_house, served) = served(&[]);
-    let ask = Ask::post(&served);
-    let elsewhere = Ask { path: "/", ..ask.clone() }.initialize();
+    let (_fixture, served) = served(&[]);
+    let ask = RawRequest::post(&served);
+    let elsewhere = RawRequest { path: "/", ..ask.clone() }.initialize();
     assert_eq!(elsewhere.status, 404);
-    assert!(elsewhere.body().contains("MCP is spoken at /mcp"));
-    let put = Ask { method: "PUT", ..ask.clone() }.initialize();
+    assert!(elsewhere.body().contains("the MCP endpoint is /mcp"));
+    let put = RawRequest { method: "PUT", ..ask.clone() }.initialize();
     assert_eq!((put.status, put.header("Allow")), (405, Some("GET, POST, DELETE")));
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
     assert_eq!(ask.clone().with("Mcp-Session-Id", "never-heard-of").send(&ping).status, 404);
@@ -219,34 +220,34 @@ fn wrong_paths_methods_and_sessions_are_told_apart() {
 
 #[test]
 fn a_session_ends_when_its_client_says_so() {
-    let (_house, served) = served(&[]);
-    let ask = Ask::post(&served);
+    let (_fixture, served) = served(&[]);
+    let ask = RawRequest::post(&served);
     let session = ask.initialize().header("Mcp-Session-Id").expect("a session").to_owned();
     let ask = ask.with("Mcp-Session-Id", session);
-    // The Python client takes other answers than these for a failure.
-    assert_eq!(Ask { method: "DELETE", ..ask.clone() }.send("").status, 204);
+    // The Python client treats other responses as errors.
+    assert_eq!(RawRequest { method: "DELETE", ..ask.clone() }.send("").status, 204);
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
     assert_eq!(ask.send(&ping).status, 404);
 }
 
 #[test]
 fn other_machines_need_a_token() {
-    let house = House::new();
-    let output = super::run(haft(&house, &["--http", "0.0.0.0:0"]));
+    let fixture = Fixture::new();
+    let output = super::run(haft(&fixture, &["--http", "0.0.0.0:0"]));
     let said = super::text(&output.stderr);
     assert_eq!(output.status.code(), Some(10), "{said}");
     assert!(said.contains("0.0.0.0:0 can be reached from other machines"), "{said}");
     assert!(said.contains("set $HAFT_TOKEN or --token-file, or serve at 127.0.0.1"), "{said}");
 
-    let mut command = haft(&house, &["--http", "0.0.0.0:0"]);
+    let mut command = haft(&fixture, &["--http", "0.0.0.0:0"]);
     command.env("HAFT_TOKEN", "a-token-of-sixteen-or-more");
     let served = Served::start(command);
     assert!(served.url.starts_with("http://0.0.0.0:"), "{}", served.url);
 }
 
-/// Opens a session for a client that can do this.
-fn session<'a>(served: &'a Served, capabilities: &Value) -> Ask<'a> {
-    let ask = Ask::post(served);
+/// Opens a session for a client with these capabilities.
+fn session<'a>(served: &'a Served, capabilities: &Value) -> RawRequest<'a> {
+    let ask = RawRequest::post(served);
     let opened = ask.send(&initialize(capabilities).to_string());
     let session = opened.header("Mcp-Session-Id").expect("a session").to_owned();
     let ask = ask.with("Mcp-Session-Id", session).with("Mcp-Protocol-Version", "2025-11-25");
@@ -284,8 +285,8 @@ fn a_tool_may_hang_up_and_finish_all_the_same() {
 
 #[test]
 fn a_client_that_only_opens_addresses_is_not_shown_forms() {
-    let (house, served) = served(&[]);
-    std::fs::write(house.path("project/doomed.txt"), "x").expect("written");
+    let (fixture, served) = served(&[]);
+    std::fs::write(fixture.path("project/doomed.txt"), "x").expect("written");
     let ask = session(&served, &json!({"elicitation": {"url": {}}}));
     let (_, result) = ask.send(&call("delete", &json!({"path": "doomed.txt"}))).message();
     assert!(result.to_string().contains("approval_unavailable"), "{result}");
@@ -293,14 +294,14 @@ fn a_client_that_only_opens_addresses_is_not_shown_forms() {
 
 #[test]
 fn what_ended_with_the_handshake_is_gone_from_2026_07_28_on() {
-    let (_house, served) = served(&[]);
+    let (_fixture, served) = served(&[]);
     for (method, params) in [("logging/setLevel", json!({"level": "info"})), ("ping", json!({}))] {
         let mut params = params;
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
         });
-        let ask = Ask::post(&served).with("Mcp-Protocol-Version", "2026-07-28");
+        let ask = RawRequest::post(&served).with("Mcp-Protocol-Version", "2026-07-28");
         let ask = ask.with("Mcp-Method", method).with("Connection", "close");
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let answer = ask.send(&body.to_string());
@@ -309,24 +310,24 @@ fn what_ended_with_the_handshake_is_gone_from_2026_07_28_on() {
     }
 }
 
-/// A session with a `delete` that waits for a yes.
-struct Pending<'a> {
-    ask: Ask<'a>,
+/// A session with a `delete` that waits for approval.
+struct PendingDelete<'a> {
+    ask: RawRequest<'a>,
     /// The connection of the call, and the id of the last event on it.
-    call: Answer,
+    call: Response,
     last: String,
     question: Value,
 }
 
-fn pending(served: &Served) -> Pending<'_> {
+fn pending(served: &Served) -> PendingDelete<'_> {
     let ask = session(served, &json!({"elicitation": {}}));
     let mut call = ask.send(&call("delete", &json!({"path": "doomed.txt"})));
     let (last, question) = call.message();
     assert_eq!(question["method"], "elicitation/create", "{question}");
-    Pending { ask, call, last, question }
+    PendingDelete { ask, call, last, question }
 }
 
-impl Pending<'_> {
+impl PendingDelete<'_> {
     fn say_yes(&self) {
         let yes = json!({"action": "accept", "content": {"decision": "once"}});
         let answer = json!({"jsonrpc": "2.0", "id": self.question["id"], "result": yes});
@@ -334,48 +335,48 @@ impl Pending<'_> {
     }
 }
 
-/// Asks for what came after this event.
-fn come_back(ask: &Ask<'_>, last: &str) -> Answer {
-    let ask = Ask { method: "GET", ..ask.clone() };
+/// Requests the events after this one.
+fn come_back(ask: &RawRequest<'_>, last: &str) -> Response {
+    let ask = RawRequest { method: "GET", ..ask.clone() };
     ask.with("Last-Event-Id", last).with("Accept", "text/event-stream").send("")
 }
 
 #[track_caller]
-fn check_result(stream: &mut Answer, house: &House) {
+fn check_result(stream: &mut Response, fixture: &Fixture) {
     let (_, result) = stream.message();
     assert_eq!(
         (&result["id"], &result["result"]["isError"]),
         (&json!(7), &json!(false)),
         "{result}"
     );
-    assert!(!house.path("project/doomed.txt").exists());
+    assert!(!fixture.path("project/doomed.txt").exists());
 }
 
 #[test]
 fn a_call_outlives_its_connection_and_can_be_come_back_to() {
-    let (house, served) = served(&[]);
-    let doomed = house.path("project/doomed.txt");
+    let (fixture, served) = served(&[]);
+    let doomed = fixture.path("project/doomed.txt");
     std::fs::write(&doomed, "x").expect("written");
     let pending = pending(&served);
     pending.call.rest.get_ref().shutdown(std::net::Shutdown::Both).expect("it is open");
     let mut again = come_back(&pending.ask, &pending.last);
     assert_eq!(again.status, 200);
     pending.say_yes();
-    check_result(&mut again, &house);
+    check_result(&mut again, &fixture);
 }
 
 #[test]
 fn an_answer_that_came_while_nobody_listened_is_kept() {
-    let (house, served) = served(&[]);
-    let doomed = house.path("project/doomed.txt");
+    let (fixture, served) = served(&[]);
+    let doomed = fixture.path("project/doomed.txt");
     std::fs::write(&doomed, "x").expect("written");
     let pending = pending(&served);
     pending.call.rest.get_ref().shutdown(std::net::Shutdown::Both).expect("it is open");
     pending.say_yes();
-    // The file is gone a moment before the answer is made.
+    // The file is deleted a moment before the answer is sent.
     let begin = std::time::Instant::now();
     while doomed.exists() {
-        assert!(begin.elapsed() < PATIENCE, "the call was not made");
+        assert!(begin.elapsed() < TIMEOUT, "the call was not made");
     }
-    check_result(&mut come_back(&pending.ask, &pending.last), &house);
+    check_result(&mut come_back(&pending.ask, &pending.last), &fixture);
 }

@@ -1,29 +1,29 @@
-//! The official Inspector, as it is used from a command line.
+//! The official Inspector in its command line mode.
 
 use serde_json::Value;
 
 use super::{Served, node, run, text};
-use crate::house::House;
+use crate::fixture::Fixture;
 
-/// How the Inspector reaches haft.
-enum Way<'a> {
-    Stdio(&'a House),
-    Http(&'a House, &'a Served),
+/// The transport between the Inspector and haft.
+enum Transport<'a> {
+    Stdio(&'a Fixture),
+    Http(&'a Fixture, &'a Served),
 }
 
-/// Its exit code and what it printed.
+/// Returns its exit code and output.
 #[track_caller]
-fn inspect(way: &Way<'_>, arguments: &[&str]) -> (i32, Value) {
-    // Below its launcher, which looks for the whole application with its web server.
+fn inspect(way: &Transport<'_>, arguments: &[&str]) -> (i32, Value) {
+    // Bypass its launcher, which requires the whole application with its web server.
     let mut inspector = node("inspector/clients/cli/build/index.js");
     match way {
-        Way::Stdio(house) => {
-            let project = house.path("project").display().to_string();
+        Transport::Stdio(fixture) => {
+            let project = fixture.path("project").display().to_string();
             inspector.args([env!("CARGO_BIN_EXE_haft"), "mcp", "--workspace", &project]);
-            inspector.env("HOME", house.path("home"));
+            inspector.env("HOME", fixture.path("home"));
         }
-        Way::Http(house, served) => {
-            inspector.arg(&served.url).env("HOME", house.path("home"));
+        Transport::Http(fixture, served) => {
+            inspector.arg(&served.url).env("HOME", fixture.path("home"));
         }
     }
     inspector.args(["--format", "json", "--quiet"]).args(arguments);
@@ -34,7 +34,7 @@ fn inspect(way: &Way<'_>, arguments: &[&str]) -> (i32, Value) {
 }
 
 #[track_caller]
-fn check(way: &Way<'_>) {
+fn check(way: &Transport<'_>) {
     let inspect = |arguments: &[&str]| inspect(way, &[&["--method"], arguments].concat());
     let (code, listed) = inspect(&["tools/list"]);
     let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
@@ -49,7 +49,7 @@ fn check(way: &Way<'_>) {
         assert!(read["result"]["content"][0]["text"].to_string().contains("second line"), "{read}");
     }
 
-    // 5 is how the Inspector says that a tool reports failure.
+    // The Inspector exits with 5 when a tool reports an error.
     let (code, failed) =
         inspect(&["tools/call", "--tool-name", "read", "--tool-arg", "path=nothing.txt"]);
     assert_eq!((code, &failed["result"]["isError"]), (5, &Value::Bool(true)), "{failed}");
@@ -60,22 +60,22 @@ fn check(way: &Way<'_>) {
     assert_eq!((code, &prompts["result"]["prompts"][0]["name"]), (0, &"orientation".into()));
 }
 
-fn house() -> House {
-    let house = House::new();
-    std::fs::write(house.path("project/a.txt"), "first line\nsecond line\n").expect("written");
-    house
+fn fixture() -> Fixture {
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path("project/a.txt"), "first line\nsecond line\n").expect("written");
+    fixture
 }
 
 #[test]
 fn the_inspector_reaches_haft_over_stdio() {
-    let house = house();
-    check(&Way::Stdio(&house));
+    let fixture = fixture();
+    check(&Transport::Stdio(&fixture));
 }
 
 #[test]
 fn the_inspector_reaches_haft_over_http() {
-    let house = house();
-    let project = house.path("project").display().to_string();
-    let served = Served::haft(&house, &["--workspace", &project]);
-    check(&Way::Http(&house, &served));
+    let fixture = fixture();
+    let project = fixture.path("project").display().to_string();
+    let served = Served::haft(&fixture, &["--workspace", &project]);
+    check(&Transport::Http(&fixture, &served));
 }

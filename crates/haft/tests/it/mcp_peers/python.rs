@@ -1,18 +1,20 @@
-//! The official Python client. What it does and asserts is in `client.py`; here are the servers it is sent to.
+//! The official Python client. Its calls and assertions are in `client.py`; this file starts the
+//! servers.
 
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::{Served, example, haft, run, text, tool};
-use crate::house::House;
+use crate::fixture::Fixture;
 
 const BOTH: &[&str] = &["legacy", "auto"];
 
-/// `eras` as the client calls them; `auto` is 2026-07-28 with a server that speaks it.
+/// `eras` are the client's names for protocol versions; `auto` is 2026-07-28 if the server supports
+/// it.
 #[track_caller]
-fn check(play: &str, eras: &[&str], server: &Value, house: &House) {
-    let folder = house.path("project");
+fn check(play: &str, eras: &[&str], server: &Value, fixture: &Fixture) {
+    let folder = fixture.path("project");
     let wanted = json!({"play": play, "eras": eras, "server": server, "folder": folder});
     let mut client = Command::new(tool("python/bin/python"));
     client.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp_peers/client.py"));
@@ -23,9 +25,9 @@ fn check(play: &str, eras: &[&str], server: &Value, house: &House) {
     assert!(output.status.success() && went_well, "{said}\n{}", text(&output.stderr));
 }
 
-/// For the client to start: `haft mcp` as the house has it.
-fn command(house: &House, arguments: &[&str]) -> Value {
-    started_by(&haft(house, arguments))
+/// Returns the `haft mcp` command for the client to start.
+fn command(fixture: &Fixture, arguments: &[&str]) -> Value {
+    started_by(&haft(fixture, arguments))
 }
 
 fn started_by(command: &Command) -> Value {
@@ -46,9 +48,9 @@ fn url(served: &Served) -> Value {
     json!({"url": served.url})
 }
 
-/// The project of the house, with every tool and nothing to ask about.
-fn everything(house: &House) -> Vec<String> {
-    let project = house.path("project").display().to_string();
+/// In the fixture's project, with all tools and without approvals.
+fn everything(fixture: &Fixture) -> Vec<String> {
+    let project = fixture.path("project").display().to_string();
     ["--workspace", &project, "--profile", "developer", "--approve", "all"]
         .map(str::to_owned)
         .into()
@@ -56,74 +58,74 @@ fn everything(house: &House) -> Vec<String> {
 
 #[test]
 fn the_python_client_uses_everything_over_stdio() {
-    let house = House::new();
-    let arguments = everything(&house);
+    let fixture = Fixture::new();
+    let arguments = everything(&fixture);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    check("tools", BOTH, &command(&house, &arguments), &house);
+    check("tools", BOTH, &command(&fixture, &arguments), &fixture);
 }
 
 #[test]
 fn the_python_client_uses_everything_over_http() {
-    let house = House::new();
-    let arguments = everything(&house);
+    let fixture = Fixture::new();
+    let arguments = everything(&fixture);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    check("tools", BOTH, &url(&Served::haft(&house, &arguments)), &house);
+    check("tools", BOTH, &url(&Served::haft(&fixture, &arguments)), &fixture);
 }
 
 #[test]
 fn a_person_at_the_python_client_is_asked_over_stdio() {
-    let house = House::new();
-    check("approvals", BOTH, &command(&house, &[]), &house);
+    let fixture = Fixture::new();
+    check("approvals", BOTH, &command(&fixture, &[]), &fixture);
 }
 
 #[test]
 fn a_person_at_the_python_client_is_asked_over_http() {
-    let house = House::new();
-    check("approvals", BOTH, &url(&Served::haft(&house, &[])), &house);
+    let fixture = Fixture::new();
+    check("approvals", BOTH, &url(&Served::haft(&fixture, &[])), &fixture);
 }
 
-/// Started where nothing of the project is; from 2026-07-28 on a server cannot ask for roots by itself.
+/// Started outside the project. From 2026-07-28 on a server cannot request roots by itself.
 #[test]
 fn the_roots_of_the_python_client_are_worked_in() {
-    let house = House::new();
-    let elsewhere = house.path("home").display().to_string();
-    let mut over_stdio = command(&house, &[]);
+    let fixture = Fixture::new();
+    let elsewhere = fixture.path("home").display().to_string();
+    let mut over_stdio = command(&fixture, &[]);
     over_stdio["cwd"] = elsewhere.clone().into();
-    check("roots", &["legacy"], &over_stdio, &house);
+    check("roots", &["legacy"], &over_stdio, &fixture);
 
-    let mut server = haft(&house, &["--http", "127.0.0.1:0"]);
+    let mut server = haft(&fixture, &["--http", "127.0.0.1:0"]);
     server.current_dir(elsewhere);
-    check("roots", &["legacy"], &url(&Served::start(server)), &house);
+    check("roots", &["legacy"], &url(&Served::start(server)), &fixture);
 }
 
 #[test]
 fn the_python_client_hears_is_asked_and_calls_off_over_stdio() {
     let server = json!({"command": example(), "args": []});
-    check("example", BOTH, &server, &House::new());
+    check("example", BOTH, &server, &Fixture::new());
 }
 
 #[test]
 fn the_python_client_hears_is_asked_and_calls_off_over_http() {
-    check("example", BOTH, &url(&Served::example()), &House::new());
+    check("example", BOTH, &url(&Served::example()), &Fixture::new());
 }
 
 #[test]
 fn the_python_client_is_given_every_tool_again_from_a_recording() {
     for era in BOTH {
-        let house = House::new();
-        let file = house.path("project/a.txt");
+        let fixture = Fixture::new();
+        let file = fixture.path("project/a.txt");
         std::fs::write(&file, "one\ntwo\nthree\n").expect("written");
-        let project = house.path("project").display().to_string();
+        let project = fixture.path("project").display().to_string();
         let place = ["--workspace", &project, "--profile", "developer"];
         let record = [&place[..], &["--approve", "all", "--keep-results"]].concat();
-        check("recorded", &[era], &command(&house, &record), &house);
-        let shown = house.run(&["ledger", "show", "--json", "--limit", "1"]).json();
+        check("recorded", &[era], &command(&fixture, &record), &fixture);
+        let shown = fixture.run(&["ledger", "show", "--json", "--limit", "1"]).json();
         let session = shown[0]["entry"]["session"].as_str().expect("a session");
-        std::fs::remove_dir_all(house.path("project/repo")).expect("it was made");
+        std::fs::remove_dir_all(fixture.path("project/repo")).expect("it was made");
         std::fs::write(&file, "something else\n").expect("written");
-        let replay = house.haft(&[&["replay", session], &place[..]].concat());
-        check("recorded", &[era], &started_by(&replay), &house);
+        let replay = fixture.haft(&[&["replay", session], &place[..]].concat());
+        check("recorded", &[era], &started_by(&replay), &fixture);
         let text = std::fs::read_to_string(&file).expect("there");
-        assert_eq!((&*text, house.path("project/repo").exists()), ("something else\n", false));
+        assert_eq!((&*text, fixture.path("project/repo").exists()), ("something else\n", false));
     }
 }

@@ -1,5 +1,5 @@
-//! The other end of haft's pipe. It writes whatever bytes a test wants, reads only when it is told to, and waits for
-//! nothing longer than a bound.
+//! The client at haft's pipe. It writes any bytes, reads only on request, and waits for at most
+//! `TIMEOUT`.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -11,35 +11,35 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
-/// Far longer than anything here takes; only a test that fails waits for it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Much longer than any step takes. Only a failing test waits this long.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Client {
     child: Option<Child>,
     input: Option<ChildStdin>,
-    /// Until somebody listens.
+    /// `Some` until the client starts to read.
     output: Option<ChildStdout>,
     lines: Option<Receiver<String>>,
 }
 
 impl Client {
-    /// A server for the project of a house, and nobody who listens to it yet.
-    pub(crate) fn deaf(house: &House) -> Self {
-        Self::start(house, &["--structured", "always"])
+    /// Starts a server for the fixture's project without reading its output.
+    pub(crate) fn deaf(fixture: &Fixture) -> Self {
+        Self::start(fixture, &["--structured", "always"])
     }
 
-    /// The same with further arguments.
-    pub(crate) fn start(house: &House, arguments: &[&str]) -> Self {
-        let project = house.path("project").display().to_string();
+    /// Does the same with more arguments.
+    pub(crate) fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+        let project = fixture.path("project").display().to_string();
         let mut command: Command =
-            house.haft(&["mcp", "--workspace", &project, "--profile", "developer"]);
+            fixture.haft(&["mcp", "--workspace", &project, "--profile", "developer"]);
         command.args(arguments);
         Self::of(command)
     }
 
-    /// Any server over a pipe.
+    /// Starts any server over a pipe.
     pub(crate) fn of(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("haft runs");
@@ -47,24 +47,24 @@ impl Client {
         Self { child: Some(child), input, output, lines: None }
     }
 
-    /// The same with somebody who listens.
-    pub(crate) fn new(house: &House) -> Self {
-        let mut client = Self::deaf(house);
+    /// Starts a server and reads its output.
+    pub(crate) fn new(fixture: &Fixture) -> Self {
+        let mut client = Self::deaf(fixture);
         client.listen();
         client
     }
 
-    /// One that has introduced itself and can do this.
+    /// Starts a server and initializes with these capabilities.
     #[track_caller]
-    pub(crate) fn introduced(house: &House, capabilities: Value) -> Self {
-        let mut client = Self::new(house);
+    pub(crate) fn introduced(fixture: &Fixture, capabilities: Value) -> Self {
+        let mut client = Self::new(fixture);
         client.introduce(capabilities);
         client
     }
 
-    /// From here on everything is read as it comes.
+    /// Starts to read all output as it comes.
     pub(crate) fn listen(&mut self) {
-        let output = self.output.take().expect("nobody listened before");
+        let output = self.output.take().expect("the output was not read before");
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -76,7 +76,7 @@ impl Client {
         self.lines = Some(lines);
     }
 
-    /// The handshake, which leaves nothing to be read.
+    /// Does the handshake and reads its answer.
     #[track_caller]
     pub(crate) fn introduce(&mut self, capabilities: Value) {
         self.send(&initialize(0, "2025-11-25", capabilities));
@@ -99,28 +99,28 @@ impl Client {
         self.send(&call(id, tool, arguments));
     }
 
-    /// The next message, as it came.
+    /// Returns the next message as text.
     #[track_caller]
     pub(crate) fn next_line(&mut self) -> String {
-        let lines = self.lines.as_ref().expect("somebody listens");
-        lines.recv_timeout(PATIENCE).expect("haft says something in time")
+        let lines = self.lines.as_ref().expect("the output is read");
+        lines.recv_timeout(TIMEOUT).expect("haft says something in time")
     }
 
-    /// The next message.
+    /// Returns the next message.
     #[track_caller]
     pub(crate) fn next(&mut self) -> Value {
         let line = self.next_line();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// What else was said until the end of the output.
+    /// Returns the remaining output.
     #[track_caller]
     pub(crate) fn rest(&mut self) -> Vec<Value> {
-        let lines = self.lines.take().expect("somebody listens");
+        let lines = self.lines.take().expect("the output is read");
         let begin = Instant::now();
         let mut rest = Vec::new();
         loop {
-            match lines.recv_timeout(PATIENCE.saturating_sub(begin.elapsed())) {
+            match lines.recv_timeout(TIMEOUT.saturating_sub(begin.elapsed())) {
                 Ok(line) => rest.push(serde_json::from_str(&line).expect("a message is JSON")),
                 Err(mpsc::RecvTimeoutError::Disconnected) => return rest,
                 Err(mpsc::RecvTimeoutError::Timeout) => panic!("haft does not end"),
@@ -128,7 +128,7 @@ impl Client {
         }
     }
 
-    /// The code and the id of the refusal that comes next.
+    /// Returns code and id of the next error.
     #[track_caller]
     pub(crate) fn refusal(&mut self) -> (i64, Value) {
         let answer = self.next();
@@ -136,7 +136,7 @@ impl Client {
         (code.unwrap_or_else(|| panic!("no refusal: {answer}")), answer["id"].clone())
     }
 
-    /// Shows that the server lives: a call is answered, and nothing stood before its answer.
+    /// Checks that the server still works: a call is answered, and no other message comes first.
     #[track_caller]
     pub(crate) fn check_alive(&mut self) {
         self.call("alive", "hello", json!({"name": "Ada"}));
@@ -145,9 +145,9 @@ impl Client {
         assert_eq!(answer["result"]["content"][0]["text"], "Hello, Ada!", "{answer}");
     }
 
-    /// The pipe that answers come out of, while nobody listens.
+    /// Returns the output pipe, which is not read yet.
     pub(crate) fn output(&self) -> &ChildStdout {
-        self.output.as_ref().expect("nobody listens")
+        self.output.as_ref().expect("the output is not read")
     }
 
     pub(crate) fn take_input(&mut self) -> ChildStdin {
@@ -158,29 +158,29 @@ impl Client {
         self.input = Some(input);
     }
 
-    /// Nothing more is sent.
+    /// Closes the server's input.
     pub(crate) fn close(&mut self) {
         self.input = None;
     }
 
-    /// Nothing more is sent, and nothing is read.
+    /// Closes input and output.
     pub(crate) fn die(&mut self) {
         (self.input, self.output, self.lines) = (None, None, None);
     }
 
-    /// The number of the server's process.
+    /// Returns the server's process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().map(Child::id).expect("it runs")
     }
 
-    /// The server is ended as hard as can be.
+    /// Kills the server with SIGKILL.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().expect("not waited for yet");
         child.kill().expect("it runs");
         child.wait().expect("it is ours");
     }
 
-    /// The most memory the server ever held, in megabytes.
+    /// Returns the server's peak memory, in megabytes.
     pub(crate) fn peak_mb(&self) -> u64 {
         let id = self.child.as_ref().expect("it runs").id();
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
@@ -189,22 +189,23 @@ impl Client {
         kilobytes.parse::<u64>().expect("a number") / 1024
     }
 
-    /// The processor time it has used, in ticks of the clock.
+    /// Returns the used processor time, in clock ticks.
     fn ticks(&self) -> u64 {
         let id = self.child.as_ref().expect("it runs").id();
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("it runs");
         let (_, facts) = stat.rsplit_once(')').expect("the name stands in brackets");
-        // Of user and system, the 14th and 15th fact; the first two stand before the bracket closes.
+        // User and system time are fields 14 and 15; the first two are before the closing
+        // parenthesis.
         let facts = facts.split_whitespace().skip(11).take(2);
         facts.map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
     }
 
-    /// Waits until the process uses no time any more.
+    /// Waits until the process uses no more processor time.
     #[track_caller]
     pub(crate) fn wait_until_idle(&self, most: Duration) {
         let begin = Instant::now();
         let mut last = (self.ticks(), Instant::now());
-        // A fifth of a second is twenty ticks of work.
+        // A fifth of a second of work is twenty ticks.
         while last.1.elapsed().as_millis() < 200 {
             assert!(begin.elapsed() < most, "it does not stop working");
             let now = self.ticks();
@@ -215,14 +216,14 @@ impl Client {
         }
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the exit of the process.
     #[track_caller]
     pub(crate) fn exit(&mut self) -> ExitStatus {
         let mut child = self.child.take().expect("it runs");
         let id = child.id().to_string();
         let (sender, ended) = mpsc::channel();
         thread::spawn(move || sender.send(child.wait()));
-        match ended.recv_timeout(PATIENCE) {
+        match ended.recv_timeout(TIMEOUT) {
             Ok(status) => status.expect("it can be waited for"),
             Err(_) => {
                 let _ = Command::new("kill").args(["-KILL", &id]).status();

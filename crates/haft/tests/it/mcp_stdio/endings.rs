@@ -1,4 +1,4 @@
-//! How it ends: calls that are called off, clients that have said all they had to say, and clients that are gone.
+//! Ends: cancelled calls, clients that close their input, and clients that disappear.
 
 use std::{
     fs,
@@ -8,27 +8,28 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::client::{Client, PATIENCE, call};
-use crate::house::House;
+use super::client::{Client, TIMEOUT, call};
+use crate::fixture::Fixture;
 
-/// Called-off work is gone in milliseconds; a search of that tree that nobody stops takes much longer than this.
+/// Cancelled work ends in milliseconds; an uncancelled search of that tree takes much longer than
+/// this.
 const STOPS: Duration = Duration::from_secs(20);
 
-/// A tree that takes a search a good while, even on a fast machine: four thousand names of one file, and a pattern that
-/// goes back and forth in every line of it.
-fn slow_house() -> House {
-    let house = House::new();
+/// Creates a tree that takes a long time to search even on a fast machine: four thousand names of
+/// one file, and a pattern that backtracks in every line.
+fn slow_fixture() -> Fixture {
+    let fixture = Fixture::new();
     let text = format!("{}\n", "ab".repeat(200)).repeat(2_000);
-    let original = house.path("project/original.txt");
+    let original = fixture.path("project/original.txt");
     fs::write(&original, text).expect("written");
     for folder in 0..8 {
-        let folder = house.path(&format!("project/{folder}"));
+        let folder = fixture.path(&format!("project/{folder}"));
         fs::create_dir(&folder).expect("a folder");
         for file in 0..500 {
             fs::hard_link(&original, folder.join(format!("{file}.txt"))).expect("another name");
         }
     }
-    house
+    fixture
 }
 
 fn slow_search() -> Value {
@@ -41,13 +42,13 @@ fn cancelled(id: impl Into<Value>) -> Value {
 
 #[test]
 fn a_call_that_waits_for_a_person_can_be_called_off() {
-    let house = House::new();
-    fs::write(house.path("project/doomed.txt"), "x").expect("written");
-    let mut client = Client::introduced(&house, json!({"elicitation": {}}));
+    let fixture = Fixture::new();
+    fs::write(fixture.path("project/doomed.txt"), "x").expect("written");
+    let mut client = Client::introduced(&fixture, json!({"elicitation": {}}));
     client.call(1, "delete", json!({"path": "doomed.txt"}));
     let question = client.next();
     client.send(&cancelled(1));
-    // Whoever answers now is too late.
+    // An answer is too late now.
     let yes = json!({"action": "accept", "content": {"decision": "once"}});
     client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": yes}));
     client.call(2, "hello", json!({"name": "Ada"}));
@@ -57,15 +58,15 @@ fn a_call_that_waits_for_a_person_can_be_called_off() {
         rest.iter().filter(|said| said.get("method").is_none()).map(|said| &said["id"]).collect();
     assert_eq!(ids, [2], "{rest:?}");
     assert!(client.exit().success());
-    assert!(house.path("project/doomed.txt").exists());
+    assert!(fixture.path("project/doomed.txt").exists());
 }
 
 #[test]
 fn a_search_that_is_called_off_is_not_answered_and_stops() {
-    let house = slow_house();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = slow_fixture();
+    let mut client = Client::introduced(&fixture, json!({}));
     client.call(1, "grep", slow_search());
-    // A call after it is answered while it runs, and it runs when this is answered.
+    // A later call is answered while it runs, and it still runs after that.
     client.check_alive();
     client.send(&cancelled(1));
     client.check_alive();
@@ -77,14 +78,14 @@ fn a_search_that_is_called_off_is_not_answered_and_stops() {
 
 #[test]
 fn who_has_said_everything_still_gets_its_answers() {
-    let house = slow_house();
-    fs::write(house.path("project/small.txt"), "small\n").expect("written");
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = slow_fixture();
+    fs::write(fixture.path("project/small.txt"), "small\n").expect("written");
+    let mut client = Client::introduced(&fixture, json!({}));
     for id in 0..500 {
         let tool = if id % 2 == 0 { "read" } else { "stat" };
         client.call(id, tool, json!({"path": "small.txt"}));
     }
-    // Ten files take long enough to be still searched when everything is said.
+    // Ten files take long enough that the search still runs when all requests are sent.
     let mut search = slow_search();
     search["path"] = "0".into();
     search["include"] = "1?.txt".into();
@@ -103,8 +104,8 @@ fn who_has_said_everything_still_gets_its_answers() {
 
 #[test]
 fn who_says_nothing_at_all_ends_it_at_once() {
-    let house = House::new();
-    let mut client = Client::new(&house);
+    let fixture = Fixture::new();
+    let mut client = Client::new(&fixture);
     client.close();
     assert_eq!(client.rest(), [] as [Value; 0]);
     assert!(client.exit().success());
@@ -112,8 +113,8 @@ fn who_says_nothing_at_all_ends_it_at_once() {
 
 #[test]
 fn a_long_search_does_not_outlive_a_client_that_is_gone() {
-    let house = slow_house();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = slow_fixture();
+    let mut client = Client::introduced(&fixture, json!({}));
     client.call(1, "grep", slow_search());
     client.check_alive();
     let begin = Instant::now();
@@ -122,39 +123,39 @@ fn a_long_search_does_not_outlive_a_client_that_is_gone() {
     assert!(begin.elapsed() < STOPS, "{:?}", begin.elapsed());
 }
 
-/// The commands would write their files while haft waits, if it let them run for as long as it used to.
+/// The commands would write their files if haft let them run during its shutdown.
 #[test]
 fn commands_end_soon_after_the_input_of_the_server() {
-    let house = House::new().user_config("approve = \"all\"\nsandbox = \"off\"\n");
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new().user_config("approve = \"all\"\nsandbox = \"off\"\n");
+    let mut client = Client::introduced(&fixture, json!({}));
     let outlives = |file: &str| format!("echo begun > {file}-begun; sleep 8; echo late > {file}");
     client.call(1, "bash", json!({"command": outlives("behind"), "background": true}));
     assert_eq!(client.next()["id"], 1);
     client.call(2, "bash", json!({"command": outlives("before")}));
-    let begun = ["behind-begun", "before-begun"].map(|file| house.path("project").join(file));
+    let begun = ["behind-begun", "before-begun"].map(|file| fixture.path("project").join(file));
     let begin = Instant::now();
     while !begun.iter().all(|file| file.exists()) {
-        assert!(begin.elapsed() < PATIENCE, "a command does not begin");
+        assert!(begin.elapsed() < TIMEOUT, "a command does not begin");
         client.check_alive();
     }
     client.close();
     client.rest();
     assert!(client.exit().success());
     for file in ["behind", "before"] {
-        assert!(!house.path("project").join(file).exists(), "`{file}` was still written");
+        assert!(!fixture.path("project").join(file).exists(), "`{file}` was still written");
     }
 }
 
 #[test]
 fn a_client_that_dies_while_it_writes_leaves_nothing_half_written() {
-    let house = House::new();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new();
+    let mut client = Client::introduced(&fixture, json!({}));
     let content = "0123456789abcde\n".repeat(1 << 16);
     for number in 0..8 {
         let path = format!("{number}.txt");
         client.call(number, "write", json!({"path": path, "content": content}));
     }
-    // And the beginning of one more.
+    // And the start of another message.
     let last = call(8, "write", json!({"path": "8.txt", "content": content})).to_string();
     let mut input = client.take_input();
     input.write_all(&last.as_bytes()[..last.len() / 2]).expect("haft reads");
@@ -162,11 +163,11 @@ fn a_client_that_dies_while_it_writes_leaves_nothing_half_written() {
     client.die();
     assert!(client.exit().success());
     for number in 0..8 {
-        let path = house.path(&format!("project/{number}.txt"));
+        let path = fixture.path(&format!("project/{number}.txt"));
         let written = fs::read_to_string(path);
         assert!(written.is_err() || written.is_ok_and(|text| text == content), "{number}.txt");
     }
-    assert!(!house.path("project/8.txt").exists());
-    let unfinished = fs::read_dir(house.path("project/.haft/tmp")).map_or(0, Iterator::count);
+    assert!(!fixture.path("project/8.txt").exists());
+    let unfinished = fs::read_dir(fixture.path("project/.haft/tmp")).map_or(0, Iterator::count);
     assert_eq!(unfinished, 0);
 }

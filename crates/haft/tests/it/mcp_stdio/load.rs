@@ -1,19 +1,20 @@
-//! Too much at once: long messages, thousands of calls, and a client that does not read what it asked for.
+//! Load: long messages, thousands of calls, and a client that does not read the answers.
 
 use std::{collections::HashSet, io::Write, os::fd::AsFd, thread, time::Instant};
 
 use serde_json::{Value, json};
 
-use super::client::{Client, PATIENCE, call};
-use crate::house::House;
+use super::client::{Client, TIMEOUT, call};
+use crate::fixture::Fixture;
 
-/// More than twice what the process needs for anything here, less than what holding on to one giant would add.
-const MOST_MB: u64 = 120;
+/// More than twice the memory that these tests need, and less than keeping one huge message would
+/// add.
+const MAX_MB: u64 = 120;
 
 #[test]
 fn a_giant_message_is_passed_over_and_not_kept() {
-    let house = House::new();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new();
+    let mut client = Client::introduced(&fixture, json!({}));
     let piece = vec![b'x'; 1 << 20];
     client
         .write(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"");
@@ -24,46 +25,50 @@ fn a_giant_message_is_passed_over_and_not_kept() {
     assert_eq!(client.refusal(), (-32_600, Value::Null));
     client.check_alive();
     let peak = client.peak_mb();
-    assert!(peak < MOST_MB, "{peak} MB");
+    assert!(peak < MAX_MB, "{peak} MB");
 }
 
 #[test]
 fn a_large_file_can_be_written() {
-    let house = House::new();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new();
+    let mut client = Client::introduced(&fixture, json!({}));
     let content = "0123456789abcde\n".repeat(5 << 16);
     client.call(1, "write", json!({"path": "large.txt", "content": content}));
     let answer = client.next();
     assert_eq!(answer["result"]["isError"], false, "{answer}");
-    let written = std::fs::read_to_string(house.path("project/large.txt")).expect("it is there");
+    let written = std::fs::read_to_string(fixture.path("project/large.txt")).expect("it is there");
     assert!(written == content, "{} of {} bytes", written.len(), content.len());
 }
 
 #[test]
 fn a_client_that_does_not_read_holds_up_only_itself() {
     const CALLS: usize = 2_000;
-    // Otherwise every second answer would be that nothing has changed.
-    let house = House::new().user_config("[outputs]\nrepeats = \"whole\"\n");
+    // Otherwise every second answer would be a pointer to an equal result.
+    let fixture = Fixture::new().user_config("[outputs]\nrepeats = \"whole\"\n");
     let line = "0123456789 ".repeat(9);
     let text: String = (0..490).map(|number| format!("{number:03} {line}\n")).collect();
-    std::fs::write(house.path("project/page.txt"), text).expect("written");
-    let mut client = Client::deaf(&house);
+    std::fs::write(fixture.path("project/page.txt"), text).expect("written");
+    let mut client = Client::deaf(&fixture);
     client.send(&super::initialize(0, "2025-11-25", json!({})));
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     let mut input = client.take_input();
     let writing = thread::spawn(move || {
         for id in 1..=CALLS {
-            // Long, so that the pipe and the server's own buffer hold but a few of them.
+            // Long answers, so that the pipe and the server's buffer hold only a few.
             let call =
                 format!("{:1000}\n", call(id, "read", json!({"path": "page.txt"})).to_string());
             input.write_all(call.as_bytes()).expect("haft lives");
         }
         input
     });
-    // Nobody can go on until somebody reads; a server that went on would hold a hundred megabytes of answers by now.
+    // The server must block until the answers are read; if it continued, it would hold a hundred
+    // megabytes of answers by now.
     wait_for_full_output(&client);
-    client.wait_until_idle(PATIENCE);
-    assert!(!writing.is_finished(), "the server takes requests whose answers nobody reads");
+    client.wait_until_idle(TIMEOUT);
+    assert!(
+        !writing.is_finished(),
+        "the server accepts requests although the answers are not read"
+    );
     client.listen();
     let mut open: HashSet<u64> = (0..=CALLS as u64).collect();
     let mut bytes = 0;
@@ -77,16 +82,16 @@ fn a_client_that_does_not_read_holds_up_only_itself() {
     client.give_input(writing.join().expect("all was written"));
     client.check_alive();
     let peak = client.peak_mb();
-    assert!(peak < MOST_MB, "{peak} MB");
+    assert!(peak < MAX_MB, "{peak} MB");
 }
 
 #[track_caller]
 fn wait_for_full_output(client: &Client) {
     let begin = Instant::now();
-    // As much as a pipe holds, less one page that may be begun.
+    // The capacity of a pipe, less one page that may be partly used.
     let full = (64 << 10) - 4096;
     while rustix::io::ioctl_fionread(client.output().as_fd()).expect("a pipe tells this") < full {
-        assert!(begin.elapsed() < PATIENCE, "the output does not fill");
+        assert!(begin.elapsed() < TIMEOUT, "the output does not fill");
         thread::yield_now();
     }
 }
@@ -94,9 +99,9 @@ fn wait_for_full_output(client: &Client) {
 #[test]
 fn ten_thousand_calls_at_once_are_answered_once_each() {
     const CALLS: u64 = 10_000;
-    let house = House::new();
-    std::fs::write(house.path("project/small.txt"), "small\n").expect("written");
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path("project/small.txt"), "small\n").expect("written");
+    let mut client = Client::introduced(&fixture, json!({}));
     let mut input = client.take_input();
     let writing = thread::spawn(move || {
         let mut calls = Vec::new();
@@ -120,5 +125,5 @@ fn ten_thousand_calls_at_once_are_answered_once_each() {
     client.give_input(writing.join().expect("all was written"));
     client.check_alive();
     let peak = client.peak_mb();
-    assert!(peak < MOST_MB, "{peak} MB");
+    assert!(peak < MAX_MB, "{peak} MB");
 }

@@ -1,50 +1,50 @@
-//! Messages that are wrong, each followed by a call that works: nothing that a client sends ends the conversation.
+//! Invalid messages, each followed by a valid call: no message ends the connection.
 
 use std::os::fd::AsFd;
 
 use serde_json::{Value, json};
 
-use super::client::{Client, PATIENCE, call, initialize};
-use crate::house::House;
+use super::client::{Client, TIMEOUT, call, initialize};
+use crate::fixture::Fixture;
 
-const NOT_JSON: i64 = -32_700;
-const NO_REQUEST: i64 = -32_600;
-const NO_METHOD: i64 = -32_601;
-const WRONG_PARAMETERS: i64 = -32_602;
+const PARSE_ERROR: i64 = -32_700;
+const INVALID_REQUEST: i64 = -32_600;
+const METHOD_NOT_FOUND: i64 = -32_601;
+const INVALID_PARAMS: i64 = -32_602;
 
-fn introduced() -> (House, Client) {
-    let house = House::new();
-    let client = Client::introduced(&house, json!({}));
-    (house, client)
+fn introduced() -> (Fixture, Client) {
+    let fixture = Fixture::new();
+    let client = Client::introduced(&fixture, json!({}));
+    (fixture, client)
 }
 
 #[test]
 fn lines_that_are_no_messages_are_refused_and_the_conversation_goes_on() {
-    let (_house, mut client) = introduced();
+    let (_fixture, mut client) = introduced();
     for (line, code) in [
-        (&b"{oops"[..], NOT_JSON),
-        (b"nonsense", NOT_JSON),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"", NOT_JSON),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}}", NOT_JSON),
-        (b"\x00\x01\x02", NOT_JSON),
+        (&b"{oops"[..], PARSE_ERROR),
+        (b"nonsense", PARSE_ERROR),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"", PARSE_ERROR),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}}", PARSE_ERROR),
+        (b"\x00\x01\x02", PARSE_ERROR),
         // Not UTF-8.
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"p\xffng\"}", NOT_JSON),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"\xc3\x28\"}}", NOT_JSON),
-        (b"5", NO_REQUEST),
-        (b"\"ping\"", NO_REQUEST),
-        (b"null", NO_REQUEST),
-        (b"[]", NO_REQUEST),
-        (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", NO_REQUEST),
-        // As many items as a message has parts: still a list.
-        (b"[1,\"tools/call\",{\"name\":\"hello\",\"arguments\":{\"name\":\"x\"}},null,null]", NO_REQUEST),
-        (b"{}", NO_REQUEST),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1}", NO_REQUEST),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":5}", NO_REQUEST),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}", NO_REQUEST),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"ping\"}", NO_REQUEST),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}", NO_REQUEST),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"ping\"}", NO_REQUEST),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", NO_REQUEST),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"p\xffng\"}", PARSE_ERROR),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"\xc3\x28\"}}", PARSE_ERROR),
+        (b"5", INVALID_REQUEST),
+        (b"\"ping\"", INVALID_REQUEST),
+        (b"null", INVALID_REQUEST),
+        (b"[]", INVALID_REQUEST),
+        (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", INVALID_REQUEST),
+        // A list with as many items as a message has fields is still a list.
+        (b"[1,\"tools/call\",{\"name\":\"hello\",\"arguments\":{\"name\":\"x\"}},null,null]", INVALID_REQUEST),
+        (b"{}", INVALID_REQUEST),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1}", INVALID_REQUEST),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":5}", INVALID_REQUEST),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}", INVALID_REQUEST),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"ping\"}", INVALID_REQUEST),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}", INVALID_REQUEST),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"ping\"}", INVALID_REQUEST),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", INVALID_REQUEST),
     ] {
         client.write(&[line, b"\n"].concat());
         let shown = String::from_utf8_lossy(line);
@@ -55,29 +55,30 @@ fn lines_that_are_no_messages_are_refused_and_the_conversation_goes_on() {
 
 #[test]
 fn requests_that_cannot_be_met_are_refused_by_their_id() {
-    let (_house, mut client) = introduced();
+    let (_fixture, mut client) = introduced();
     for (method, params, code) in [
-        ("tools/frobnicate", json!({}), NO_METHOD),
-        ("", json!({}), NO_METHOD),
-        ("tools/call", json!({}), WRONG_PARAMETERS),
-        ("tools/call", json!({"arguments": {}}), WRONG_PARAMETERS),
-        ("tools/call", json!({"name": 5}), WRONG_PARAMETERS),
-        ("tools/call", json!({"name": "hello", "arguments": "{\"name\":\"x\"}"}), WRONG_PARAMETERS),
-        ("tools/call", json!({"name": "hello", "arguments": [1]}), WRONG_PARAMETERS),
-        ("tools/call", json!("hello"), WRONG_PARAMETERS),
-        ("tools/call", json!([]), WRONG_PARAMETERS),
-        ("tools/call", json!({"name": "nobody", "arguments": {}}), WRONG_PARAMETERS),
-        ("resources/read", json!({}), WRONG_PARAMETERS),
-        ("resources/read", json!({"uri": 5}), WRONG_PARAMETERS),
-        ("prompts/get", json!({"name": []}), WRONG_PARAMETERS),
-        ("logging/setLevel", json!({"level": "loud"}), WRONG_PARAMETERS),
+        ("tools/frobnicate", json!({}), METHOD_NOT_FOUND),
+        ("", json!({}), METHOD_NOT_FOUND),
+        ("tools/call", json!({}), INVALID_PARAMS),
+        ("tools/call", json!({"arguments": {}}), INVALID_PARAMS),
+        ("tools/call", json!({"name": 5}), INVALID_PARAMS),
+        ("tools/call", json!({"name": "hello", "arguments": "{\"name\":\"x\"}"}), INVALID_PARAMS),
+        ("tools/call", json!({"name": "hello", "arguments": [1]}), INVALID_PARAMS),
+        ("tools/call", json!("hello"), INVALID_PARAMS),
+        ("tools/call", json!([]), INVALID_PARAMS),
+        ("tools/call", json!({"name": "nobody", "arguments": {}}), INVALID_PARAMS),
+        ("resources/read", json!({}), INVALID_PARAMS),
+        ("resources/read", json!({"uri": 5}), INVALID_PARAMS),
+        ("prompts/get", json!({"name": []}), INVALID_PARAMS),
+        ("logging/setLevel", json!({"level": "loud"}), INVALID_PARAMS),
     ] {
         let request = json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": params});
         client.send(&request);
         assert_eq!(client.refusal(), (code, json!("x")), "{request}");
         client.check_alive();
     }
-    // Without arguments, with none, and with a name only: the tool says what it lacks.
+    // Without arguments, with empty arguments, and with only a name: the tool reports what is
+    // missing.
     for params in [json!({"name": "hello"}), json!({"name": "hello", "arguments": null})] {
         client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
         let answer = client.next();
@@ -87,7 +88,7 @@ fn requests_that_cannot_be_met_are_refused_by_their_id() {
 
 #[test]
 fn what_needs_no_answer_gets_none() {
-    let (_house, mut client) = introduced();
+    let (_fixture, mut client) = introduced();
     for message in [
         json!({"jsonrpc": "2.0", "method": "notifications/nobody-knows"}),
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled"}),
@@ -96,7 +97,7 @@ fn what_needs_no_answer_gets_none() {
         json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"x": 1}}),
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
         json!({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "hello"}}),
-        // Answers to questions that nobody asked.
+        // Responses without a request.
         json!({"jsonrpc": "2.0", "id": 77, "result": {}}),
         json!({"jsonrpc": "2.0", "id": 77, "error": {"code": 1, "message": "x"}}),
         json!({"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "x"}}),
@@ -109,22 +110,22 @@ fn what_needs_no_answer_gets_none() {
 
 #[test]
 fn blank_lines_and_carriage_returns_do_not_matter() {
-    let (_house, mut client) = introduced();
+    let (_fixture, mut client) = introduced();
     client.write(b"\n\r\n   \n\t\r\n");
     client.check_alive();
     let call = call(1, "hello", json!({"name": "Ada"}));
     client.write(format!("  {call} \r\n\r\n").as_bytes());
     assert_eq!(client.next()["id"], 1);
-    // Over several lines it is several messages, and none of them is one.
+    // A message over several lines is several invalid messages.
     client.write(b"{\n}\n");
-    assert_eq!(client.refusal().0, NOT_JSON);
-    assert_eq!(client.refusal().0, NOT_JSON);
+    assert_eq!(client.refusal().0, PARSE_ERROR);
+    assert_eq!(client.refusal().0, PARSE_ERROR);
     client.check_alive();
 }
 
 #[test]
 fn a_message_may_be_split_anywhere() {
-    let (_house, mut client) = introduced();
+    let (_fixture, mut client) = introduced();
     let message = format!("{}\n", call("\u{e4}", "hello", json!({"name": "Gr\u{fc}n\u{1f30d}"})));
     for at in 1..message.len() {
         let (first, second) = message.as_bytes().split_at(at);
@@ -135,20 +136,20 @@ fn a_message_may_be_split_anywhere() {
         let text = &answer["result"]["content"][0]["text"];
         assert_eq!((&answer["id"], text), (&json!("\u{e4}"), &json!("Hello, Gr\u{fc}n\u{1f30d}!")));
     }
-    // And byte by byte.
+    // The same byte by byte.
     for byte in message.as_bytes() {
         client.write(&[*byte]);
     }
     assert_eq!(client.next()["id"], "\u{e4}");
 }
 
-/// The server has taken what was written, so that the next piece comes apart from it.
+/// Wait until the server has read the bytes, so that the next piece arrives separately.
 #[track_caller]
 fn wait_until_read(client: &mut Client) {
     let begin = std::time::Instant::now();
     let input = client.take_input();
     while rustix::io::ioctl_fionread(input.as_fd()).expect("a pipe tells this") > 0 {
-        assert!(begin.elapsed() < PATIENCE, "haft does not read");
+        assert!(begin.elapsed() < TIMEOUT, "haft does not read");
         std::thread::yield_now();
     }
     client.give_input(input);
@@ -156,8 +157,8 @@ fn wait_until_read(client: &mut Client) {
 
 #[test]
 fn before_the_handshake_there_is_only_a_ping() {
-    let house = House::new();
-    let mut client = Client::new(&house);
+    let fixture = Fixture::new();
+    let mut client = Client::new(&fixture);
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     client.send(
         &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
@@ -180,16 +181,16 @@ fn before_the_handshake_there_is_only_a_ping() {
 #[test]
 fn a_version_that_nobody_knows_is_answered_with_one_that_we_do() {
     for asked in ["1999-01-01", "2999-01-01", "nonsense", ""] {
-        let house = House::new();
-        let mut client = Client::new(&house);
+        let fixture = Fixture::new();
+        let mut client = Client::new(&fixture);
         client.send(&initialize(1, asked, json!({})));
         let answer = client.next();
         assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{asked}: {answer}");
         client.check_alive();
     }
     for known in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
-        let house = House::new();
-        let mut client = Client::new(&house);
+        let fixture = Fixture::new();
+        let mut client = Client::new(&fixture);
         client.send(&initialize(1, known, json!({})));
         assert_eq!(client.next()["result"]["protocolVersion"], known);
         client.check_alive();
@@ -198,13 +199,13 @@ fn a_version_that_nobody_knows_is_answered_with_one_that_we_do() {
 
 #[test]
 fn a_handshake_that_is_wrong_can_be_made_again() {
-    let house = House::new();
-    let mut client = Client::new(&house);
+    let fixture = Fixture::new();
+    let mut client = Client::new(&fixture);
     client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}));
     assert_eq!(client.refusal().1, 1);
     client.introduce(json!({}));
     client.check_alive();
-    // A second one neither ends the first nor goes without an answer.
+    // A second call with the same id does not end the first one, and gets an error.
     client.send(&initialize(2, "2025-11-25", json!({})));
     assert_eq!(client.next()["id"], 2);
     client.check_alive();
@@ -212,23 +213,23 @@ fn a_handshake_that_is_wrong_can_be_made_again() {
 
 #[test]
 fn an_id_that_is_in_use_is_refused_without_touching_the_first_call() {
-    let house = House::new();
-    std::fs::write(house.path("project/doomed.txt"), "x").expect("written");
-    let mut client = Client::introduced(&house, json!({"elicitation": {}}));
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path("project/doomed.txt"), "x").expect("written");
+    let mut client = Client::introduced(&fixture, json!({"elicitation": {}}));
     client.call(7, "delete", json!({"path": "doomed.txt"}));
     let question = client.next();
     assert_eq!(question["method"], "elicitation/create", "{question}");
     client.call(7, "hello", json!({"name": "Ada"}));
-    assert_eq!(client.refusal(), (NO_REQUEST, Value::Null));
-    // The same number as a text is another id.
+    assert_eq!(client.refusal(), (INVALID_REQUEST, Value::Null));
+    // The same number as a string is a different id.
     client.call("7", "hello", json!({"name": "Ada"}));
     assert_eq!(client.next()["id"], "7");
     let yes = json!({"action": "accept", "content": {"decision": "once"}});
     client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": yes}));
     let answer = client.next();
     assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(7), &json!(false)));
-    assert!(!house.path("project/doomed.txt").exists());
-    // Now it is free again.
+    assert!(!fixture.path("project/doomed.txt").exists());
+    // Now the id is free again.
     client.call(7, "hello", json!({"name": "Ada"}));
     assert_eq!(client.next()["id"], 7);
 }

@@ -1,5 +1,5 @@
-//! Texts that look harmless and are not, run by the real shell with the real programs in a folder made for them: whatever
-//! changes a file there must not have been read as only looking.
+//! Texts that look harmless but are not, run by the real shell and programs in a temporary folder:
+//! a text that changes a file must not be analysed as read-only.
 
 use std::{
     collections::BTreeMap,
@@ -11,18 +11,18 @@ use std::{
 
 use haft_shell::read;
 
-/// One text in each line; `NEWLINE` stands for the end of a line inside of it. A text that does something makes `e`.
+/// One text per line; `NEWLINE` stands for a line end in it. A text that has an effect creates `e`.
 const TEXTS: &str = include_str!("hostile.txt");
 
 #[test]
 fn what_changes_a_file_is_never_only_looking() {
-    let house = tempfile::tempdir().expect("a temporary folder");
+    let fixture = tempfile::tempdir().expect("a temporary folder");
     let (mut hidden, mut harmful) = (Vec::new(), 0);
     let texts = TEXTS.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
     for (index, line) in texts.enumerate() {
         let text = line.replace("NEWLINE", "\n");
-        let place = house.path().join(index.to_string());
-        furnish(&place);
+        let place = fixture.path().join(index.to_string());
+        make_files(&place);
         let before = contents(&place);
         run(&text, &place);
         let has_changed = contents(&place) != before;
@@ -46,7 +46,7 @@ fn run(text: &str, place: &Path) {
     done.expect("bash starts");
 }
 
-fn furnish(place: &Path) {
+fn make_files(place: &Path) {
     let script = format!("#!/bin/sh\n/usr/bin/touch '{}/e'\n", place.display());
     for folder in ["bin", "0", "home", ".git/objects", ".git/refs"] {
         fs::create_dir_all(place.join(folder)).expect("a folder");
@@ -70,7 +70,7 @@ fn furnish(place: &Path) {
     }
 }
 
-/// Every file with what is in it, but those of git.
+/// Returns every file with its content, except git's.
 fn contents(place: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![place.to_owned()];

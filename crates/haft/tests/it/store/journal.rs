@@ -1,5 +1,5 @@
-//! Real processes and the journal of changes: killed at any moment, on a full disk, with a store that cannot be written, and
-//! what the command line makes of it.
+//! The journal of changes with real processes: killed at any moment, on a full disk, with an
+//! unwritable store, and from the command line.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,14 +23,14 @@ use super::{
     faults::{close, open},
     recorded, usual,
 };
-use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
+use crate::{fixture::Fixture, mcp_stdio::Client, small_disk::SmallDisk};
 
-/// All changes in the project, newest first.
-fn changes(house: &House) -> Vec<JournalChange> {
-    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
+/// Returns all changes in the project, newest first.
+fn changes(fixture: &Fixture) -> Vec<JournalChange> {
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(fixture)));
     let journal = StoreJournal::new(place, JournalRetention::DEFAULT);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let project = house.path("project").canonicalize().expect("it is there");
+    let project = fixture.path("project").canonicalize().expect("it is there");
     let all = ChangeQuery { limit: usize::MAX, ..ChangeQuery::default() };
     runtime.block_on(journal.find(&project, &all)).expect("it is read")
 }
@@ -45,25 +45,26 @@ fn image(path: &Path) -> PathState {
     }
 }
 
-fn texts(house: &House) -> BTreeMap<String, String> {
+fn texts(fixture: &Fixture) -> BTreeMap<String, String> {
     let text = |name: String| {
-        let text = fs::read_to_string(house.path("project").join(&name)).unwrap_or_default();
+        let text = fs::read_to_string(fixture.path("project").join(&name)).unwrap_or_default();
         (name, text)
     };
     (0..4).map(|number| text(format!("{number}.txt"))).collect()
 }
 
-/// Numbers that look random and are the same every time.
-pub(super) struct Dice(pub(super) u64);
+/// Deterministic pseudo-random numbers.
+pub(super) struct PseudoRandom(pub(super) u64);
 
-impl Dice {
+impl PseudoRandom {
     pub(super) fn roll(&mut self, sides: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 
-    /// Some part of a few milliseconds passes, so that what comes next is at no particular point of another process.
+    /// Waits a random part of a few milliseconds, so that the next step hits another process at any
+    /// point.
     pub(super) fn dawdle(&mut self) {
         let until = Instant::now() + Duration::from_micros(self.roll(4_000));
         while Instant::now() < until {
@@ -72,11 +73,11 @@ impl Dice {
     }
 }
 
-/// Of so many calls of a round two wait for a yes that does not come.
+/// Calls per round. Two of them wait for an approval that never comes.
 const CALLS: u64 = 14;
 const ANSWERS: u64 = CALLS - 2;
 
-fn work(client: &mut Client, round: u64, id: u64, dice: &mut Dice) {
+fn work(client: &mut Client, round: u64, id: u64, dice: &mut PseudoRandom) {
     let (one, other) = (dice.roll(4), dice.roll(4));
     let path = format!("{one}.txt");
     let words = format!("{round}.{id}\n");
@@ -97,15 +98,15 @@ fn work(client: &mut Client, round: u64, id: u64, dice: &mut Dice) {
     }
 }
 
-/// Whatever the journal knows last of a file is what is there, or what is there is what was there before it.
-fn check_files(house: &House, changes: &[JournalChange], round: u64) {
+/// Checks that each file has either the content after its last change or the content before it.
+fn check_files(fixture: &Fixture, changes: &[JournalChange], round: u64) {
     let mut seen = Vec::new();
     for change in changes {
         for entry in &change.entries {
             if seen.contains(&entry.path) {
                 continue;
             }
-            let found = image(&house.path("project").join(&entry.path));
+            let found = image(&fixture.path("project").join(&entry.path));
             let fits = entry.after.fits(&found) || entry.before.fits(&found);
             assert!(fits, "round {round}: {found:?} at {entry:?} of {change:?}");
             seen.push(entry.path.clone());
@@ -113,11 +114,12 @@ fn check_files(house: &House, changes: &[JournalChange], round: u64) {
     }
 }
 
-/// Every change that a call made is in the journal under that call, and what was answered is in both.
-fn check_ledger(house: &House, changes: &[JournalChange], answered: &[Value], round: u64) {
-    // The chain is found whole on the way.
-    let mut entries = recorded(&usual(house));
-    // Beginnings: the call may have been killed before it changed anything.
+/// Checks that every change of a call is in the journal under that call, and that every answered
+/// call is in both.
+fn check_ledger(fixture: &Fixture, changes: &[JournalChange], answered: &[Value], round: u64) {
+    // This also verifies the chain.
+    let mut entries = recorded(&usual(fixture));
+    // Begin entries: the call may have been killed before it changed anything.
     entries.retain(|entry| entry.process.is_none());
     let journaled: BTreeSet<&str> = changes.iter().map(|change| &*change.call_id).collect();
     let ids: BTreeSet<&str> = entries.iter().map(|entry| &*entry.call_id).collect();
@@ -140,10 +142,10 @@ fn check_ledger(house: &House, changes: &[JournalChange], answered: &[Value], ro
     }
 }
 
-/// Messages are there whole and in order, and those that were answered are there.
-fn check_session(house: &House, answered: &[Value], round: u64) {
-    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
-    let sessions = StoreSessions::new(place, &house.path("project"));
+/// Checks that messages are complete and in order, and that all answered ones exist.
+fn check_session(fixture: &Fixture, answered: &[Value], round: u64) {
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(fixture)));
+    let sessions = StoreSessions::new(place, &fixture.path("project"));
     let history = wait(sessions.history("cli", 0, 9_999)).expect("it is read");
     let messages: Vec<&SessionMessage> = history
         .events
@@ -167,10 +169,11 @@ fn check_session(house: &House, answered: &[Value], round: u64) {
     }
 }
 
-/// Every question can be opened and waits, and was told of once. Returns the ids, the oldest first.
-fn check_approvals(house: &House, round: u64) -> Vec<String> {
-    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
-    let (project, state) = (house.path("project"), house.path("home/.local/state/haft"));
+/// Checks that every request is readable, pending, and was announced once. Returns the ids, oldest
+/// first.
+fn check_approvals(fixture: &Fixture, round: u64) -> Vec<String> {
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(fixture)));
+    let (project, state) = (fixture.path("project"), fixture.path("home/.local/state/haft"));
     let approvals = StoreApprovals::new(place.clone(), &project, &state);
     let entries = wait(approvals.entries()).expect("they are read");
     assert_eq!(entries.foreign, 0, "round {round}");
@@ -189,7 +192,7 @@ fn check_approvals(house: &House, round: u64) -> Vec<String> {
         asked.iter().copied().collect::<BTreeSet<_>>(),
         "round {round}"
     );
-    assert_eq!(ids.len(), asked.len(), "round {round}: each was told of once");
+    assert_eq!(ids.len(), asked.len(), "round {round}: each was announced once");
     ids
 }
 
@@ -199,18 +202,18 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// A yes to what a killed server asked runs it once; then everything is taken back.
-fn check_afterwards(house: &House, asked: &[String], beginning: &BTreeMap<String, String>) {
-    let path = house.path("project/asked.txt");
+/// Approves a request of a killed server, which runs the call once, and then undoes everything.
+fn check_afterwards(fixture: &Fixture, asked: &[String], beginning: &BTreeMap<String, String>) {
+    let path = fixture.path("project/asked.txt");
     if let Some(id) = asked.first() {
-        let ran = house.run(&["approvals", "approve", id]);
+        let ran = fixture.run(&["approvals", "approve", id]);
         assert_eq!((ran.code, path.exists()), (0, false), "{ran:?}");
-        let again = house.run(&["approvals", "approve", id]);
+        let again = fixture.run(&["approvals", "approve", id]);
         assert_eq!(again.code, 4, "{again:?}");
     }
-    let undone = house.run(&["undo", "--session", "all", "--json"]);
+    let undone = fixture.run(&["undo", "--session", "all", "--json"]);
     assert_eq!(undone.code, 0, "{undone:?}");
-    assert_eq!(&texts(house), beginning, "{undone:?}");
+    assert_eq!(&texts(fixture), beginning, "{undone:?}");
     assert!(path.exists(), "{undone:?}");
 }
 
@@ -218,45 +221,46 @@ fn check_afterwards(house: &House, asked: &[String], beginning: &BTreeMap<String
 fn killed_at_any_moment_files_journal_ledger_sessions_and_approvals_agree_and_undo_works() {
     const ROUNDS: u64 = 200;
     let config = "ask = [\"delete\"]\n[approvals]\nelsewhere = true\n";
-    let house = House::new().user_config(config);
-    let mut dice = Dice(7);
+    let fixture = Fixture::new().user_config(config);
+    let mut dice = PseudoRandom(7);
     let mut beginning = BTreeMap::new();
     let mut questions = 0;
     for round in 0..ROUNDS {
         if round % 20 == 0 {
             (0..4).for_each(|number| {
-                let path = house.path("project").join(format!("{number}.txt"));
+                let path = fixture.path("project").join(format!("{number}.txt"));
                 fs::write(path, format!("beginning {round}\n")).expect("written");
             });
-            fs::write(house.path("project/asked.txt"), "asked\n").expect("written");
-            beginning = texts(&house);
-            assert_eq!(house.run(&["session", "patch", "--title", "x"]).code, 0);
+            fs::write(fixture.path("project/asked.txt"), "asked\n").expect("written");
+            beginning = texts(&fixture);
+            assert_eq!(fixture.run(&["session", "patch", "--title", "x"]).code, 0);
         }
-        let mut client = Client::introduced(&house, json!({}));
+        let mut client = Client::introduced(&fixture, json!({}));
         (0..CALLS).for_each(|id| work(&mut client, round, id, &mut dice));
         let answered: Vec<Value> = (0..=dice.roll(ANSWERS)).map(|_| client.next()).collect();
         dice.dawdle();
         client.kill();
-        let changes = changes(&house);
-        check_files(&house, &changes, round);
-        check_ledger(&house, &changes, &answered, round);
-        check_session(&house, &answered, round);
-        let asked = check_approvals(&house, round);
+        let changes = changes(&fixture);
+        check_files(&fixture, &changes, round);
+        check_ledger(&fixture, &changes, &answered, round);
+        check_session(&fixture, &answered, round);
+        let asked = check_approvals(&fixture, round);
         if round % 20 == 19 {
             questions += asked.len();
-            check_afterwards(&house, &asked, &beginning);
+            check_afterwards(&fixture, &asked, &beginning);
             for end in ["", "-wal", "-shm"] {
-                // A new store for the next ones.
-                let _ = fs::remove_file(format!("{}{end}", usual(&house).display()));
+                // A new store for the next rounds.
+                let _ = fs::remove_file(format!("{}{end}", usual(&fixture).display()));
             }
         }
     }
     assert!(questions >= 20, "{questions} is too few for a test of them");
 }
 
-/// Every file of the project that is a person's, with its text. What goes while it is looked at is not there.
-fn tree(house: &House) -> BTreeMap<String, String> {
-    let files = fs::read_dir(house.path("project")).expect("there").filter_map(Result::ok);
+/// Returns the user's files in the project with their texts. Files that disappear during the
+/// listing are skipped.
+fn tree(fixture: &Fixture) -> BTreeMap<String, String> {
+    let files = fs::read_dir(fixture.path("project")).expect("there").filter_map(Result::ok);
     let text = |file: fs::DirEntry| {
         let text = fs::read_to_string(file.path()).ok()?;
         Some((file.file_name().to_string_lossy().into_owned(), text))
@@ -266,56 +270,56 @@ fn tree(house: &House) -> BTreeMap<String, String> {
 
 #[test]
 fn an_undo_of_moves_that_was_killed_is_finished_by_the_next_one() {
-    let mut dice = Dice(11);
+    let mut dice = PseudoRandom(11);
     let mut half_done = 0;
     for round in 0..16 {
-        let house = House::new();
+        let fixture = Fixture::new();
         for number in 0..4 {
             let (from, to) = (format!("{number}.txt"), format!("moved-{number}.txt"));
-            fs::write(house.path("project").join(&from), format!("{number}\n")).expect("written");
-            let moved = house.run(&["move", &from, &to]);
+            fs::write(fixture.path("project").join(&from), format!("{number}\n")).expect("written");
+            let moved = fixture.run(&["move", &from, &to]);
             assert_eq!(moved.code, 0, "{moved:?}");
         }
-        let after = tree(&house);
-        let mut client = Client::introduced(&house, json!({}));
+        let after = tree(&fixture);
+        let mut client = Client::introduced(&fixture, json!({}));
         client.call(1, "undo", json!({"session": "all"}));
-        // As soon as something has changed, and in some rounds a little later.
+        // Kill it at the first change, and in some rounds a little later.
         let began = Instant::now();
-        while tree(&house) == after {
+        while tree(&fixture) == after {
             assert!(began.elapsed() < Duration::from_secs(60), "nothing is taken back");
         }
         if round % 4 == 3 {
             dice.dawdle();
         }
         client.kill();
-        let left = tree(&house);
+        let left = tree(&fixture);
         let is_done = left.keys().all(|name| !name.starts_with("moved"));
         half_done += usize::from(!is_done);
-        let undone = house.run(&["undo", "--session", "all"]);
-        // When the first one was done with everything there is nothing left to undo.
+        let undone = fixture.run(&["undo", "--session", "all"]);
+        // If the first process was done, nothing is left to undo.
         assert!(undone.code == 0 || is_done, "round {round}: {left:?} {undone:?}");
         let beginning = (0..4).map(|number| (format!("{number}.txt"), format!("{number}\n")));
-        assert_eq!(tree(&house), beginning.collect(), "round {round}: {left:?} {undone:?}");
+        assert_eq!(tree(&fixture), beginning.collect(), "round {round}: {left:?} {undone:?}");
     }
     assert!(half_done > 0, "no undo was caught in the middle");
 }
 
 #[test]
 fn on_a_full_disk_nothing_is_changed_that_could_not_be_taken_back() {
-    let house = House::new();
-    let Some(disk) = SmallDisk::new(&house, "640k") else {
-        // Without root there is no small disk; the store that cannot be written is tested below.
-        return assert!(!house.path("small/haft.db").exists());
+    let fixture = Fixture::new();
+    let Some(disk) = SmallDisk::new(&fixture, "640k") else {
+        // Without root there is no small disk. Another test covers the unwritable store.
+        return assert!(!fixture.path("small/haft.db").exists());
     };
     let store = disk.0.join("haft.db").display().to_string();
-    let path = house.path("project/a.txt");
+    let path = fixture.path("project/a.txt");
     let write = |number: u64| {
-        // Noise, so that packing it does not help.
+        // Random data, which cannot be compressed.
         let noise: Vec<String> =
             (0..200).map(|line| ContentHash::of(&[number as u8, line]).to_string()).collect();
         let content = noise.join("\n");
         let input = json!({"path": "a.txt", "content": content}).to_string();
-        (house.run(&["call", "write", &input, "--json", "--store", &store]).json(), content)
+        (fixture.run(&["call", "write", &input, "--json", "--store", &store]).json(), content)
     };
     let mut last = String::new();
     let mut count = 0;
@@ -336,7 +340,7 @@ fn on_a_full_disk_nothing_is_changed_that_could_not_be_taken_back() {
         std::process::Command::new("mount").args(["-o", "remount,size=8m"]).arg(&disk.0).status();
     assert!(grown.is_ok_and(|status| status.success()));
     for _ in 0..count {
-        let undone = house.run(&["undo", "--store", &store]);
+        let undone = fixture.run(&["undo", "--store", &store]);
         assert_eq!(undone.code, 0, "{undone:?}");
     }
     assert!(!path.exists());
@@ -344,13 +348,13 @@ fn on_a_full_disk_nothing_is_changed_that_could_not_be_taken_back() {
 
 #[test]
 fn with_a_store_that_cannot_be_written_edits_fail_clearly() {
-    let house = House::new();
-    house.run(&["write", "a.txt", "one"]);
-    let folder = usual(&house).parent().expect("a folder").to_owned();
-    // The area for unfinished writes lies in the same folder; so the store alone is somewhere else here.
-    let apart = house.path("apart");
+    let fixture = Fixture::new();
+    fixture.run(&["write", "a.txt", "one"]);
+    let folder = usual(&fixture).parent().expect("a folder").to_owned();
+    // The folder for temporary files is in the same folder, so only the store is moved elsewhere.
+    let apart = fixture.path("apart");
     fs::create_dir(&apart).expect("made");
-    fs::rename(usual(&house), apart.join("haft.db")).expect("moved");
+    fs::rename(usual(&fixture), apart.join("haft.db")).expect("moved");
     for end in ["-wal", "-shm"] {
         let _ =
             fs::rename(folder.join(format!("haft.db{end}")), apart.join(format!("haft.db{end}")));
@@ -359,48 +363,48 @@ fn with_a_store_that_cannot_be_written_edits_fail_clearly() {
     if !close(&apart) {
         return open(&apart);
     }
-    let refused = house.run(&["write", "a.txt", "two", "--store", &store]);
-    let without = house.user_config("[journal]\nrecord = false\n");
+    let refused = fixture.run(&["write", "a.txt", "two", "--store", &store]);
+    let without = fixture.user_config("[journal]\nrecord = false\n");
     let written = without.run(&["write", "a.txt", "two", "--store", &store]);
     let undone = without.run(&["undo", "--store", &store]);
     open(&apart);
     assert_ne!(refused.code, 0);
     assert!(refused.err.contains("`write` did not run"), "{refused:?}");
     assert!(refused.err.contains("--store"), "{refused:?}");
-    // Without a journal as well: what is not recorded does not happen.
+    // Also without a journal: a change that cannot be recorded is not made.
     assert_eq!(written.code, refused.code, "{written:?}");
     assert_ne!(undone.code, 0, "{undone:?}");
 }
 
 #[test]
 fn the_command_line_undoes_and_shows_changes() {
-    let house = House::new();
-    house.run(&["write", "a.txt", "one\n"]);
-    house.run(&["edit", "a.txt", "one", "two"]);
-    let listed = house.run(&["changes"]);
+    let fixture = Fixture::new();
+    fixture.run(&["write", "a.txt", "one\n"]);
+    fixture.run(&["edit", "a.txt", "one", "two"]);
+    let listed = fixture.run(&["changes"]);
     assert!(
         listed.out.contains("edit  session cli") && listed.out.contains("M a.txt (+1 -1)"),
         "{listed:?}"
     );
-    let dry = house.run(&["undo", "--preview"]);
+    let dry = fixture.run(&["undo", "--preview"]);
     assert!(dry.out.contains("-two\n+one"), "{dry:?}");
-    assert_eq!(fs::read_to_string(house.path("project/a.txt")).expect("there"), "two\n");
-    let undone = house.run(&["undo"]);
+    assert_eq!(fs::read_to_string(fixture.path("project/a.txt")).expect("there"), "two\n");
+    let undone = fixture.run(&["undo"]);
     assert!(undone.out.contains("Undid change 2 (edit, just now)"), "{undone:?}");
-    assert_eq!(fs::read_to_string(house.path("project/a.txt")).expect("there"), "one\n");
-    fs::write(house.path("project/a.txt"), "theirs\n").expect("written");
-    let conflict = house.run(&["redo"]);
+    assert_eq!(fs::read_to_string(fixture.path("project/a.txt")).expect("there"), "one\n");
+    fs::write(fixture.path("project/a.txt"), "theirs\n").expect("written");
+    let conflict = fixture.run(&["redo"]);
     assert_eq!(conflict.code, 4, "{conflict:?}");
     assert!(conflict.err.contains("changed by another process"), "{conflict:?}");
 }
 
 #[test]
 fn whoever_only_looks_for_changes_makes_no_journal() {
-    let house = House::new().user_config("[store]\nrecord = false\n");
-    assert!(house.run(&["changes"]).out.contains("No changes found"));
-    assert_ne!(house.run(&["undo"]).code, 0);
-    assert!(!usual(&house).exists());
-    house.run(&["write", "a.txt", "one"]);
-    assert!(usual(&house).exists(), "what undo needs is kept all the same");
-    assert_eq!(house.run(&["undo"]).code, 0);
+    let fixture = Fixture::new().user_config("[store]\nrecord = false\n");
+    assert!(fixture.run(&["changes"]).out.contains("No changes found"));
+    assert_ne!(fixture.run(&["undo"]).code, 0);
+    assert!(!usual(&fixture).exists());
+    fixture.run(&["write", "a.txt", "one"]);
+    assert!(usual(&fixture).exists(), "what undo needs is kept all the same");
+    assert_eq!(fixture.run(&["undo"]).code, 0);
 }

@@ -1,4 +1,4 @@
-//! `haft store migrate` as a person types it, and what is left when it does not come to its end.
+//! `haft store migrate` on the command line, and what is left after an interrupted one.
 
 use std::{
     fs,
@@ -15,14 +15,14 @@ use haft::{
 use serde_json::json;
 
 use super::usual;
-use crate::{house::House, server::Database};
+use crate::{fixture::Fixture, server::Database};
 
-/// Far longer than anything here takes; only a test that fails waits for it.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Enough that copying it takes far longer than noticing that it has begun.
+/// Much longer than any step takes. Only a failing test waits this long.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// Enough that copying takes much longer than detecting its start.
 const MANY: u64 = 1_200;
 
-/// A store of some twenty megabytes.
+/// Creates a store of about twenty megabytes.
 fn large(path: &Path) {
     let place = StoreLocation::new(StoreAddress::Sqlite(path.to_owned()));
     let ledger = StoreLedger::new(place, ReplyTiming::Early);
@@ -44,62 +44,62 @@ fn large(path: &Path) {
 #[test]
 fn a_person_moves_to_a_database_and_back() {
     let Some(database) = Database::new() else { return };
-    let house = House::new();
-    house.run(&["hello", "Ada"]);
-    house.run(&["call", "write", r#"{"path": "a.txt", "content": "x"}"#]);
+    let fixture = Fixture::new();
+    fixture.run(&["hello", "Ada"]);
+    fixture.run(&["call", "write", r#"{"path": "a.txt", "content": "x"}"#]);
     let url = database.url();
-    let moved = house.run(&["store", "migrate", "--to", &url]);
+    let moved = fixture.run(&["store", "migrate", "--to", &url]);
     assert_eq!(moved.code, 0, "{moved:?}");
     assert!(
         moved.out.contains(
-            "3 ledger entries among them, from <house>/project/.haft/haft.db to postgres://"
+            "3 ledger entries among them, from <root>/project/.haft/haft.db to postgres://"
         ),
         "{moved:?}"
     );
     assert!(moved.out.ends_with(&format!("[store]\nurl = \"{url}\"")), "{moved:?}");
-    let again = house.run(&["store", "migrate", "--to", &url]);
+    let again = fixture.run(&["store", "migrate", "--to", &url]);
     assert_eq!(again.code, 4, "{again:?}");
     assert!(again.err.contains("is in use: its table `ledger` holds 3 rows"), "{again:?}");
-    // As it was told to be written; the first store is not needed any more.
+    // Follow the printed instructions; the first store is no longer needed.
     let config = moved.out.split_once("[store]").expect("told").1;
-    let house = house.user_config(&format!("[store]{config}\n"));
-    fs::remove_dir_all(house.path("project/.haft")).expect("there");
-    house.run(&["hello", "Ada"]);
-    let whole = house.run(&["ledger", "verify"]);
-    assert!(whole.out.starts_with("4 entries, the chain is whole"), "{whole:?}");
-    let undone = house.run(&["undo"]);
-    assert_eq!((undone.code, house.path("project/a.txt").exists()), (0, false), "{undone:?}");
-    let back = house.run(&["store", "migrate", "--to", ".haft/haft.db", "--json"]);
+    let fixture = fixture.user_config(&format!("[store]{config}\n"));
+    fs::remove_dir_all(fixture.path("project/.haft")).expect("there");
+    fixture.run(&["hello", "Ada"]);
+    let whole = fixture.run(&["ledger", "verify"]);
+    assert!(whole.out.starts_with("4 entries, the chain is intact"), "{whole:?}");
+    let undone = fixture.run(&["undo"]);
+    assert_eq!((undone.code, fixture.path("project/a.txt").exists()), (0, false), "{undone:?}");
+    let back = fixture.run(&["store", "migrate", "--to", ".haft/haft.db", "--json"]);
     let told = back.json();
     assert_eq!((&told["calls"], &told["tables"]["ledger"]), (&json!(6), &json!(6)), "{told}");
-    assert!(told["next"].as_str().is_some_and(|next| next.contains("take `url`")), "{told}");
-    assert_eq!(calls(&house, ".haft/haft.db"), 6);
+    assert!(told["next"].as_str().is_some_and(|next| next.contains("remove `url`")), "{told}");
+    assert_eq!(calls(&fixture, ".haft/haft.db"), 6);
 }
 
 #[test]
 fn what_cannot_be_copied_is_told_with_a_next_step() {
-    let house = House::new();
-    let none = house.run(&["store", "migrate", "--to", "b.db"]);
+    let fixture = Fixture::new();
+    let none = fixture.run(&["store", "migrate", "--to", "b.db"]);
     assert_eq!(none.code, 3, "{none:?}");
-    assert!(!house.path("project/b.db").exists(), "no target without a source");
-    house.run(&["hello", "Ada"]);
-    let itself = house.run(&["store", "migrate", "--to", ".haft/../.haft/haft.db"]);
+    assert!(!fixture.path("project/b.db").exists(), "no target without a source");
+    fixture.run(&["hello", "Ada"]);
+    let itself = fixture.run(&["store", "migrate", "--to", ".haft/../.haft/haft.db"]);
     assert!(itself.err.contains("to itself"), "{itself:?}");
-    let wrong = house.run(&["store", "migrate", "--to", "mysql://ada:s3cret@host/db"]);
+    let wrong = fixture.run(&["store", "migrate", "--to", "mysql://ada:s3cret@host/db"]);
     assert_eq!(wrong.code, 2, "{wrong:?}");
     assert!(!wrong.whole().contains("s3cret"), "{wrong:?}");
-    let gone = house.run(&["store", "migrate", "--to", "postgres://ada:s3cret@127.0.0.1:1/x"]);
+    let gone = fixture.run(&["store", "migrate", "--to", "postgres://ada:s3cret@127.0.0.1:1/x"]);
     assert!(gone.err.contains("cannot be reached"), "{gone:?}");
     assert!(!gone.whole().contains("s3cret"), "{gone:?}");
 }
 
-fn calls(house: &House, store: &str) -> u64 {
-    let info = house.run(&["store", "info", "--json", "--store", store]);
+fn calls(fixture: &Fixture, store: &str) -> u64 {
+    let info = fixture.run(&["store", "info", "--json", "--store", store]);
     info.json()["entries"].as_u64().unwrap_or_else(|| panic!("{info:?}"))
 }
 
-fn start(house: &House, to: &str) -> Child {
-    let mut haft = house.haft(&["store", "migrate", "--to", to]);
+fn start(fixture: &Fixture, to: &str) -> Child {
+    let mut haft = fixture.haft(&["store", "migrate", "--to", to]);
     haft.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("haft runs")
 }
 
@@ -111,43 +111,43 @@ fn kill(mut child: Child) {
 
 #[test]
 fn who_is_killed_in_the_middle_leaves_a_store_without_contents() {
-    let house = House::new();
-    large(&usual(&house));
-    let target = house.path("project/copy.db");
-    let child = start(&house, "copy.db");
+    let fixture = Fixture::new();
+    large(&usual(&fixture));
+    let target = fixture.path("project/copy.db");
+    let child = start(&fixture, "copy.db");
     let log = target.with_extension("db-wal");
     let began = Instant::now();
     while fs::metadata(&log).map_or(0, |log| log.len()) < 4 << 20 {
-        assert!(began.elapsed() < PATIENCE, "nothing is written");
+        assert!(began.elapsed() < TIMEOUT, "nothing is written");
         std::thread::yield_now();
     }
     kill(child);
-    assert_eq!(calls(&house, "copy.db"), 0);
-    let again = house.run(&["store", "migrate", "--to", "copy.db"]);
+    assert_eq!(calls(&fixture, "copy.db"), 0);
+    let again = fixture.run(&["store", "migrate", "--to", "copy.db"]);
     assert_eq!(again.code, 0, "{again:?}");
-    assert_eq!(calls(&house, "copy.db"), MANY);
+    assert_eq!(calls(&fixture, "copy.db"), MANY);
     let Some(database) = Database::new() else { return };
     let mut begun = database.wait_for_copy();
-    let child = start(&house, &database.url());
+    let child = start(&fixture, &database.url());
     assert!(begun.wait().is_ok_and(|status| status.success()));
     kill(child);
     let began = Instant::now();
-    // The server takes a moment to notice.
+    // The server detects it after a moment.
     while database.ask("SELECT count(*) FROM haft.chain WHERE seq = 0 AND id = 1") != "1" {
-        assert!(began.elapsed() < PATIENCE, "it is not taken back");
+        assert!(began.elapsed() < TIMEOUT, "it is not taken back");
     }
     assert_eq!(database.ask("SELECT count(*) FROM haft.ledger"), "0");
-    let again = house.run(&["store", "migrate", "--to", &database.url()]);
+    let again = fixture.run(&["store", "migrate", "--to", &database.url()]);
     assert_eq!(again.code, 0, "{again:?}");
     assert_eq!(database.ask("SELECT count(*) FROM haft.ledger"), MANY.to_string());
 }
 
 #[test]
 fn a_target_without_room_is_told_and_holds_nothing() {
-    let house = House::new();
-    large(&usual(&house));
-    let haft = house.haft(&["store", "migrate", "--to", "copy.db"]);
-    // The kernel refuses more than 8 MB in a file; the signal that goes with it is not wanted.
+    let fixture = Fixture::new();
+    large(&usual(&fixture));
+    let haft = fixture.haft(&["store", "migrate", "--to", "copy.db"]);
+    // The kernel denies files beyond 8 MB; ignore the signal that comes with it.
     let mut limited = Command::new("bash");
     limited.args(["-c", "ulimit -f 8192; trap '' XFSZ; exec \"$@\"", "bash"]);
     limited.arg(haft.get_program()).args(haft.get_args());
@@ -157,10 +157,10 @@ fn a_target_without_room_is_told_and_holds_nothing() {
             None => limited.env_remove(name),
         };
     }
-    let ended = limited.current_dir(house.path("project")).output().expect("it runs");
+    let ended = limited.current_dir(fixture.path("project")).output().expect("it runs");
     assert!(!ended.status.success());
     let told = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(told.contains("copy.db") && told.contains("next:"), "{told}");
-    assert_eq!(calls(&house, "copy.db"), 0);
-    assert_eq!(calls(&house, ".haft/haft.db"), MANY, "the source is as it was");
+    assert_eq!(calls(&fixture, "copy.db"), 0);
+    assert_eq!(calls(&fixture, ".haft/haft.db"), MANY, "the source is as it was");
 }

@@ -1,17 +1,18 @@
-//! The ledger's retention in real processes: set in a config file, at work while others write, killed, and on a small disk.
+//! Retention of the ledger with real processes: configured, with concurrent writers, killed, and on
+//! a small disk.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{journal::Dice, recorded, usual};
-use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
+use super::{journal::PseudoRandom, recorded, usual};
+use crate::{fixture::Fixture, mcp_stdio::Client, small_disk::SmallDisk};
 
-fn limited(bytes: u64) -> House {
-    House::new().user_config(&format!("sandbox = \"off\"\n[store]\nledger_bytes = {bytes}\n"))
+fn limited(bytes: u64) -> Fixture {
+    Fixture::new().user_config(&format!("sandbox = \"off\"\n[store]\nledger_bytes = {bytes}\n"))
 }
 
-/// Calls that are answered, each with its number in it.
+/// Makes calls with their number in the input and waits for the answers.
 fn calls(client: &mut Client, ids: std::ops::Range<u64>, tool: &str, input: impl Fn(u64) -> Value) {
     let count = ids.clone().count();
     ids.for_each(|id| client.call(id, tool, input(id)));
@@ -32,126 +33,126 @@ fn end(mut client: Client) {
     assert!(client.exit().success());
 }
 
-fn verified(house: &House) -> Value {
-    let ran = house.run(&["ledger", "verify", "--json"]);
+fn verified(fixture: &Fixture) -> Value {
+    let ran = fixture.run(&["ledger", "verify", "--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     ran.json()
 }
 
 #[test]
 fn a_client_that_reads_in_a_loop_pushes_no_change_out_of_the_ledger() {
-    let house = limited(100_000);
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = limited(100_000);
+    let mut client = Client::introduced(&fixture, json!({}));
     let write = |id| json!({"path": format!("{id}.txt"), "content": "x"});
     calls(&mut client, 0..20, "write", write);
     calls(&mut client, 100..1_500, "hello", hello);
     end(client);
-    let found = verified(&house);
+    let found = verified(&fixture);
     assert!(found["dropped"]["read_only"].as_u64() > Some(1_000), "{found}");
     assert_eq!(found["dropped"]["changing"], 0, "{found}");
-    let entries = recorded(&usual(&house));
+    let entries = recorded(&usual(&fixture));
     assert_eq!(entries.iter().filter(|it| it.tool == "write").count(), 20);
-    let told = house.run(&["ledger", "verify"]);
+    let told = fixture.run(&["ledger", "verify"]);
     assert!(told.out.contains("older entries were dropped by retention"), "{told:?}");
-    let stats = house.run(&["ledger", "stats", "--json"]).json();
+    let stats = fixture.run(&["ledger", "stats", "--json"]).json();
     assert_eq!(stats["by_tool"]["write"]["calls"], 20);
-    // What is missing besides is found.
-    super::commands::tamper(&house, "DELETE FROM ledger WHERE tool = 'write' AND kind = 2");
-    assert_eq!(house.run(&["ledger", "verify"]).code, 4);
+    // Other missing entries are detected.
+    super::commands::tamper(&fixture, "DELETE FROM ledger WHERE tool = 'write' AND kind = 2");
+    assert_eq!(fixture.run(&["ledger", "verify"]).code, 4);
 }
 
 #[test]
 fn equal_reads_in_a_loop_are_counted_in_few_entries() {
-    let house = House::new();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new();
+    let mut client = Client::introduced(&fixture, json!({}));
     calls(&mut client, 0..2_000, "hello", |_| json!({"name": "Ada"}));
     end(client);
-    let info = house.run(&["store", "info", "--json"]).json();
+    let info = fixture.run(&["store", "info", "--json"]).json();
     assert_eq!(info["calls"], 2_000, "{info}");
     assert!(info["entries"].as_u64() < Some(500), "{info}");
-    let stats = house.run(&["ledger", "stats", "--json"]).json();
+    let stats = fixture.run(&["ledger", "stats", "--json"]).json();
     assert_eq!(stats["by_tool"]["hello"]["calls"], 2_000, "{stats}");
-    assert!(house.run(&["ledger", "show"]).out.contains("hello x"), "the table tells of it");
-    assert_eq!(verified(&house)["whole"], true);
+    assert!(fixture.run(&["ledger", "show"]).out.contains("hello x"), "the table shows it");
+    assert_eq!(verified(&fixture)["whole"], true);
 }
 
 #[test]
 fn what_was_written_can_be_undone_however_little_is_kept() {
-    let house = limited(0);
+    let fixture = limited(0);
     for number in 0..3 {
         let input = json!({"path": format!("{number}.txt"), "content": "x"}).to_string();
-        assert_eq!(house.run(&["call", "write", &input]).code, 0);
+        assert_eq!(fixture.run(&["call", "write", &input]).code, 0);
     }
-    (0..30).for_each(|_| drop(house.run(&["hello", "Ada"])));
-    let pruned = house.run(&["ledger", "prune", "--json"]);
+    (0..30).for_each(|_| drop(fixture.run(&["hello", "Ada"])));
+    let pruned = fixture.run(&["ledger", "prune", "--json"]);
     assert_eq!(pruned.code, 0, "{pruned:?}");
-    let writes = recorded(&usual(&house)).iter().filter(|it| it.tool == "write").count();
+    let writes = recorded(&usual(&fixture)).iter().filter(|it| it.tool == "write").count();
     assert_eq!(writes, 3);
-    assert!(recorded(&usual(&house)).len() < 10, "the rest is gone");
-    assert_eq!(house.run(&["undo", "--session", "all"]).code, 0);
-    assert!(!house.path("project/0.txt").exists());
+    assert!(recorded(&usual(&fixture)).len() < 10, "the rest is gone");
+    assert_eq!(fixture.run(&["undo", "--session", "all"]).code, 0);
+    assert!(!fixture.path("project/0.txt").exists());
 }
 
 #[test]
 fn a_person_sees_what_would_go_and_lets_it_go() {
-    let house = House::new();
-    (0..30).for_each(|number| drop(house.run(&["hello", &number.to_string()])));
-    let house = house.user_config("[store]\nledger_bytes = 5000\n");
-    let would = house.run(&["ledger", "prune", "--dry-run"]);
+    let fixture = Fixture::new();
+    (0..30).for_each(|number| drop(fixture.run(&["hello", &number.to_string()])));
+    let fixture = fixture.user_config("[store]\nledger_bytes = 5000\n");
+    let would = fixture.run(&["ledger", "prune", "--dry-run"]);
     assert!(would.code == 0 && would.out.contains("would be dropped"), "{would:?}");
-    assert_eq!(recorded(&usual(&house)).len(), 30, "nothing is gone");
-    let pruned = house.run(&["ledger", "prune"]);
+    assert_eq!(recorded(&usual(&fixture)).len(), 30, "nothing is gone");
+    let pruned = fixture.run(&["ledger", "prune"]);
     assert_eq!(pruned.out, would.out.replace("would be", "were"), "{pruned:?}");
-    assert!(recorded(&usual(&house)).len() < 10);
-    let shown = house.run(&["ledger", "show"]).out;
+    assert!(recorded(&usual(&fixture)).len() < 10);
+    let shown = fixture.run(&["ledger", "show"]).out;
     assert!(shown.contains("older entries dropped"), "{shown}");
-    let wrong = house.run(&["ledger", "prune", "--older"]);
+    let wrong = fixture.run(&["ledger", "prune", "--older"]);
     assert_eq!(wrong.code, 2, "{wrong:?}");
     for (config, told) in [
         ("[store]\nledger_bytes = \"much\"\n", "store.ledger_bytes"),
         ("[store]\nledger_days = -1\n", "store.ledger_days"),
         ("[store]\nledger_size = 1\n", "ledger_size"),
     ] {
-        let house = House::new().user_config(config);
-        let ran = house.run(&["hello", "Ada"]);
+        let fixture = Fixture::new().user_config(config);
+        let ran = fixture.run(&["hello", "Ada"]);
         assert!(ran.code == 2 && ran.err.contains(told), "{ran:?}");
     }
-    let project = House::new().project_config("[store]\nledger_bytes = 0\n");
+    let project = Fixture::new().project_config("[store]\nledger_bytes = 0\n");
     assert_eq!(project.run(&["hello", "Ada"]).code, 2, "what came with the code drops nothing");
 }
 
 #[test]
 fn a_replay_says_that_calls_of_its_session_are_gone() {
-    let house = House::new();
-    let mut client = Client::of(house.haft(&["mcp", "--keep-results"]));
+    let fixture = Fixture::new();
+    let mut client = Client::of(fixture.haft(&["mcp", "--keep-results"]));
     client.listen();
     client.introduce(json!({}));
     calls(&mut client, 0..40, "hello", hello);
     end(client);
-    let session = house.run(&["ledger", "show", "--json"]).json()[0]["entry"]["session"].clone();
+    let session = fixture.run(&["ledger", "show", "--json"]).json()[0]["entry"]["session"].clone();
     let session = session.as_str().expect("a session").to_owned();
-    let house = house.user_config("[store]\nledger_bytes = 0\n");
-    house.run(&["ledger", "prune"]);
-    let kept = house.run(&["replay", &session, "--list"]);
-    assert!(kept.code == 0 && !kept.err.contains("not whole"), "results hold them: {kept:?}");
+    let fixture = fixture.user_config("[store]\nledger_bytes = 0\n");
+    fixture.run(&["ledger", "prune"]);
+    let kept = fixture.run(&["replay", &session, "--list"]);
+    assert!(kept.code == 0 && !kept.err.contains("incomplete"), "results hold them: {kept:?}");
     super::commands::tamper(
-        &house,
+        &fixture,
         "DELETE FROM call_results WHERE seq <= 30; DELETE FROM results WHERE hash NOT IN (SELECT hash FROM call_results)",
     );
-    house.run(&["ledger", "prune"]);
-    let told = house.run(&["replay", &session, "--list"]);
+    fixture.run(&["ledger", "prune"]);
+    let told = fixture.run(&["replay", &session, "--list"]);
     assert_eq!(told.code, 0, "{told:?}");
-    assert!(told.err.contains("is not whole: 30 older calls were dropped"), "{told:?}");
+    assert!(told.err.contains("is incomplete: 30 older calls were dropped"), "{told:?}");
     assert_eq!(told.out.lines().count(), 10, "{told:?}");
 }
 
 #[test]
 fn killed_while_it_makes_room_the_ledger_is_whole_and_has_every_change_that_was_answered() {
-    let house = limited(30_000);
-    let mut dice = Dice(23);
+    let fixture = limited(30_000);
+    let mut dice = PseudoRandom(23);
     let mut dropped = 0;
     for round in 0..40_u64 {
-        let mut client = Client::introduced(&house, json!({}));
+        let mut client = Client::introduced(&fixture, json!({}));
         for id in 0..60 {
             match id % 6 {
                 0 => {
@@ -164,23 +165,24 @@ fn killed_while_it_makes_room_the_ledger_is_whole_and_has_every_change_that_was_
         let answered: Vec<Value> = (0..=dice.roll(50)).map(|_| client.next()).collect();
         dice.dawdle();
         client.kill();
-        // Found whole on the way.
-        let entries = recorded(&usual(&house));
+        // This also verifies the chain.
+        let entries = recorded(&usual(&fixture));
         for answer in
             answered.iter().filter(|answer| answer["id"].as_u64().is_some_and(|id| id % 6 == 0))
         {
             let path = json!(format!("{round}-{}.txt", answer["id"]));
             assert!(entries.iter().any(|it| it.input["path"] == path), "{path} was answered");
         }
-        dropped = dropped.max(verified(&house)["dropped"]["entries"].as_u64().unwrap_or_default());
+        dropped =
+            dropped.max(verified(&fixture)["dropped"]["entries"].as_u64().unwrap_or_default());
     }
     assert!(dropped > 500, "only {dropped} entries were dropped");
 }
 
 #[test]
 fn servers_at_once_keep_the_ledger_small_and_whole() {
-    let house = limited(60_000);
-    let mut clients = [0, 1, 2].map(|_| Client::introduced(&house, json!({})));
+    let fixture = limited(60_000);
+    let mut clients = [0, 1, 2].map(|_| Client::introduced(&fixture, json!({})));
     for (number, client) in clients.iter_mut().enumerate() {
         for id in 0..300 {
             client.call(id, "hello", hello(number as u64 * 1_000 + id));
@@ -193,8 +195,8 @@ fn servers_at_once_keep_the_ledger_small_and_whole() {
         }
     }
     clients.into_iter().for_each(end);
-    let found = verified(&house);
-    let left: u64 = recorded(&usual(&house)).iter().map(haft::LedgerEntry::calls).sum();
+    let found = verified(&fixture);
+    let left: u64 = recorded(&usual(&fixture)).iter().map(haft::LedgerEntry::calls).sum();
     assert_eq!(
         found["dropped"]["read_only"].as_u64().map(|gone| gone + left),
         Some(900),
@@ -205,16 +207,16 @@ fn servers_at_once_keep_the_ledger_small_and_whole() {
 
 #[test]
 fn on_a_small_disk_a_limited_ledger_goes_on_for_ever() {
-    let house = limited(100_000);
-    let Some(disk) = SmallDisk::new(&house, "7m") else {
-        // Without root there is no small disk; the size is looked at above.
-        return assert!(!house.path("small/haft.db").exists());
+    let fixture = limited(100_000);
+    let Some(disk) = SmallDisk::new(&fixture, "7m") else {
+        // Without root there is no small disk; another test checks the size.
+        return assert!(!fixture.path("small/haft.db").exists());
     };
     let store = disk.0.join("haft.db").display().to_string();
-    let mut client = Client::start(&house, &["--store", &store]);
+    let mut client = Client::start(&fixture, &["--store", &store]);
     client.listen();
     client.introduce(json!({}));
-    // Without a limit these are more than there is room for, beside the log of SQLite.
+    // Without a limit these would fill the disk, together with SQLite's log.
     calls(&mut client, 0..8_000, "hello", hello);
     end(client);
     assert!(fs::metadata(&store).expect("there").len() < 2 << 20);

@@ -1,5 +1,5 @@
-//! What the ledger says of a call is the same whichever way it was made: what was decided and by which rule, who said yes or no,
-//! what it touched, how it ended, what was returned, and no secret.
+//! The ledger entry of a call is the same on every surface: decision and rule, approver, accesses,
+//! error and result, without secrets.
 
 use std::{
     fs,
@@ -22,11 +22,11 @@ use serde_json::{Value, json};
 use super::{recorded, usual};
 use crate::{
     equality::surfaces::http::Http,
-    house::House,
-    mcp_stdio::{Client, PATIENCE},
+    fixture::Fixture,
+    mcp_stdio::{Client, TIMEOUT},
 };
 
-/// In two parts, so that nobody takes this file for a leak.
+/// In two parts, so that secret scanners do not report this file.
 fn token() -> String {
     format!("{}{}", "ghp_", "a1B2".repeat(9))
 }
@@ -44,11 +44,11 @@ enum Surface {
 
 const SURFACES: [Surface; 4] = [Surface::HaftCall, Surface::Flags, Surface::Stdio, Surface::Http];
 
-/// Writes a file this way; what was returned.
-fn write(surface: Surface, house: &House, path: &str, content: &str) -> String {
+/// Writes a file on this surface and returns the result.
+fn write(surface: Surface, fixture: &Fixture, path: &str, content: &str) -> String {
     let input = json!({"path": path, "content": content});
     let printed = |words: &[&str]| {
-        let output = house.haft_without_terminal(words).output().expect("haft runs");
+        let output = fixture.haft_without_terminal(words).output().expect("haft runs");
         let outcome: Value = serde_json::from_slice(&output.stdout).expect("an outcome");
         outcome["content"].as_str().expect("a text").to_owned()
     };
@@ -60,14 +60,14 @@ fn write(surface: Surface, house: &House, path: &str, content: &str) -> String {
         Surface::HaftCall => printed(&["call", "write", &input.to_string(), "--json", "--wait"]),
         Surface::Flags => printed(&["write", path, content, "--json", "--wait"]),
         Surface::Stdio => {
-            let mut client = Client::introduced(house, json!({}));
+            let mut client = Client::introduced(fixture, json!({}));
             client.call(1, "write", input);
             answered(client.next())
         }
         Surface::Http => {
-            let project = house.path("project").display().to_string();
+            let project = fixture.path("project").display().to_string();
             let words = ["mcp", "--workspace", &project, "--profile", "developer"];
-            let mut command = house.haft(&words);
+            let mut command = fixture.haft(&words);
             command.args(["--http", "127.0.0.1:0"]);
             let mut http = Http::start(command);
             answered(http.request("tools/call", &json!({"name": "write", "arguments": input})))
@@ -75,21 +75,21 @@ fn write(surface: Surface, house: &House, path: &str, content: &str) -> String {
     }
 }
 
-/// The same, and somebody else decides.
-fn write_decided(surface: Surface, house: &House, path: &str, words: &[&str]) -> String {
+/// Does the same with a decision from another process.
+fn write_decided(surface: Surface, fixture: &Fixture, path: &str, words: &[&str]) -> String {
     thread::scope(|scope| {
-        let call = scope.spawn(|| write(surface, house, path, &format!("x {}", token())));
+        let call = scope.spawn(|| write(surface, fixture, path, &format!("x {}", token())));
         let began = Instant::now();
         let id = loop {
-            let listed = house.run(&["approvals", "list", "--json"]).json();
+            let listed = fixture.run(&["approvals", "list", "--json"]).json();
             let pending =
                 listed.as_array().and_then(|all| all.iter().find(|it| it["state"] == "pending"));
             if let Some(row) = pending {
                 break row["request"]["id"].as_str().expect("an id").to_owned();
             }
-            assert!(began.elapsed() < PATIENCE, "{surface:?}: nothing waits");
+            assert!(began.elapsed() < TIMEOUT, "{surface:?}: nothing waits");
         };
-        let ran = house.run(&[&["approvals", words[0], &id], &words[1..]].concat());
+        let ran = fixture.run(&[&["approvals", words[0], &id], &words[1..]].concat());
         assert_eq!(ran.code, 0, "{surface:?}: {ran:?}");
         call.join().expect("it ends")
     })
@@ -108,7 +108,7 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).expect("soon")
 }
 
-/// What every entry has.
+/// The fields of every entry.
 #[track_caller]
 fn check(entry: &LedgerEntry, surface: Surface, path: &str, returned: &str, since_ms: u64) {
     let LedgerEntry { tool, effect, input, accesses, session, agents, .. } = entry;
@@ -135,19 +135,19 @@ fn decided(entry: &LedgerEntry) -> (Action, String) {
 #[test]
 fn every_surface_records_decision_rule_approver_accesses_and_output_and_no_secret() {
     for surface in SURFACES {
-        let house = House::new().user_config(CONFIG);
+        let fixture = Fixture::new().user_config(CONFIG);
         let since = now_ms();
         let content = format!("key = {}\n", token());
         let note = format!("not with {}", token());
         let (yes, no) = (["approve"], ["deny", "--note", &*note]);
         let returned = [
-            ("a.txt", write(surface, &house, "a.txt", &content)),
-            ("denied.txt", write(surface, &house, "denied.txt", &content)),
-            ("asked.txt", write_decided(surface, &house, "asked.txt", &yes)),
-            ("asked2.txt", write_decided(surface, &house, "asked2.txt", &no)),
+            ("a.txt", write(surface, &fixture, "a.txt", &content)),
+            ("denied.txt", write(surface, &fixture, "denied.txt", &content)),
+            ("asked.txt", write_decided(surface, &fixture, "asked.txt", &yes)),
+            ("asked2.txt", write_decided(surface, &fixture, "asked2.txt", &no)),
         ];
-        assert_eq!(fs::read_to_string(house.path("project/a.txt")).expect("there"), content);
-        let entries = recorded(&usual(&house));
+        assert_eq!(fs::read_to_string(fixture.path("project/a.txt")).expect("there"), content);
+        let entries = recorded(&usual(&fixture));
         assert_eq!(entries.len(), 4, "{surface:?}: {entries:?}");
         for (entry, (path, returned)) in entries.iter().zip(&returned) {
             check(entry, surface, path, returned, since);
@@ -165,19 +165,19 @@ fn every_surface_records_decision_rule_approver_accesses_and_output_and_no_secre
             assert_eq!(entry.error.map(|kind| kind.name()), error, "{surface:?}");
         }
         assert_eq!((&allowed.verdict, &denied.verdict), (&None, &None));
-        let verdict = approved.verdict.as_ref().expect("somebody said yes");
+        let verdict = approved.verdict.as_ref().expect("it was approved");
         assert_eq!((verdict.approved, &*verdict.by, &*verdict.via), (true, "ada", "approvals"));
-        let verdict = refused.verdict.as_ref().expect("somebody said no");
+        let verdict = refused.verdict.as_ref().expect("it was denied");
         assert_eq!((verdict.approved, &*verdict.by), (false, "ada"));
         assert_eq!(verdict.note.as_deref(), Some("not with [redacted:github-token]"));
-        check_no_secret(&house);
+        check_no_secret(&fixture);
     }
 }
 
-/// Not in a column, not in an event, and not in what is packed or sealed.
-fn check_no_secret(house: &House) {
+/// Not in a column, not in an event, and not in compressed or sealed data.
+fn check_no_secret(fixture: &Fixture) {
     for end in ["", "-wal"] {
-        let bytes = fs::read(format!("{}{end}", usual(house).display())).unwrap_or_default();
+        let bytes = fs::read(format!("{}{end}", usual(fixture).display())).unwrap_or_default();
         let token = token();
         let is_there = bytes.windows(token.len()).any(|window| window == token.as_bytes());
         assert!(!is_there, "the secret is in haft.db{end}");
@@ -185,9 +185,9 @@ fn check_no_secret(house: &House) {
 }
 
 /// A tool that writes two files through the gate.
-struct Twice(ToolSpec);
+struct WriteTwice(ToolSpec);
 
-impl Tool for Twice {
+impl Tool for WriteTwice {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
@@ -213,12 +213,12 @@ impl Tool for Twice {
 
 #[test]
 fn a_call_made_by_another_call_is_recorded_under_it_with_its_own_decision() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let registry = Registry::default();
     registry.register_all(haft::catalogue::all()).expect("every name once");
     let schema = Schema::from_value(json!({"type": "object", "additionalProperties": false}));
     let spec = ToolSpec::declared("a test", "twice", "Writes twice.", schema.expect("a schema"));
-    registry.register(Twice(spec.needs([Power::Tools]))).expect("a new name");
+    registry.register(WriteTwice(spec.needs([Power::Tools]))).expect("a new name");
     let mut layer = Layer::new(LayerKind::User, "config.toml");
     layer.mode = Some(Mode::All);
     let rule = haft::policy::Rule::parse(
@@ -227,9 +227,9 @@ fn a_call_made_by_another_call_is_recorded_under_it_with_its_own_decision() {
         haft::policy::Source::named("config.toml"),
     );
     layer.rules = vec![rule.expect("a rule")];
-    let place = StoreLocation::new(StoreAddress::Sqlite(usual(&house)));
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(&fixture)));
     let ledger = Arc::new(StoreLedger::new(place, ReplyTiming::AfterCommit));
-    let workspace = Arc::new(Workspace::open(&house.path("project")).expect("it opens"));
+    let workspace = Arc::new(Workspace::open(&fixture.path("project")).expect("it opens"));
     let gate = Gate::builder(registry)
         .policy(Policy::new([layer]))
         .paths(workspace.clone())
@@ -241,7 +241,7 @@ fn a_call_made_by_another_call_is_recorded_under_it_with_its_own_decision() {
     let context = Context::new("s").agent("coder");
     let outcome = runtime.block_on(gate.call(CallRequest::new("twice", json!({}), context)));
     assert_eq!(outcome.content, "ok denied ok");
-    let entries = recorded(&usual(&house));
+    let entries = recorded(&usual(&fixture));
     let [first, second, third, outer] = &entries[..] else { panic!("{entries:?}") };
     assert_eq!((&*outer.tool, &outer.parent), ("twice", &None));
     for (entry, action, error) in
@@ -256,5 +256,5 @@ fn a_call_made_by_another_call_is_recorded_under_it_with_its_own_decision() {
     }
     assert!(decided(second).1.contains("write(denied.txt)"));
     assert!(third.accesses.contains(&Access::Write("[redacted:github-token]".into())), "{third:?}");
-    check_no_secret(&house);
+    check_no_secret(&fixture);
 }

@@ -31,22 +31,22 @@ pub(super) struct View {
     marked: Option<String>,
     /// When the marked request went away.
     unmarked_ms: Option<i64>,
-    page: Page,
+    page: LiveView,
     said: String,
     /// The ids of requests that were approved here and may have to run here.
     expected: Vec<String>,
 }
 
-enum Page {
+enum LiveView {
     List,
     /// Details, from this line on.
     Details(usize),
     /// A line is being typed.
-    Line(Purpose, String),
+    Line(LinePurpose, String),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+enum LinePurpose {
     Deny,
     /// Save the rule with this number.
     Remember(usize),
@@ -68,7 +68,7 @@ impl View {
             foreign: 0,
             marked: None,
             unmarked_ms: None,
-            page: Page::List,
+            page: LiveView::List,
             said: String::new(),
             expected: Vec::new(),
         }
@@ -85,7 +85,7 @@ impl View {
             None if was_empty => self.marked = first,
             Some(marked) if self.position(marked).is_none() => {
                 self.marked = None;
-                self.page = Page::List;
+                self.page = LiveView::List;
                 if self.said.is_empty() {
                     "the marked request has been decided".clone_into(&mut self.said);
                 }
@@ -136,14 +136,14 @@ impl View {
 
     pub(super) fn press(&mut self, key: Key) -> KeyAction {
         self.said.clear();
-        if let Page::Line(purpose, text) = &self.page {
+        if let LiveView::Line(purpose, text) = &self.page {
             let (purpose, text) = (*purpose, text.clone());
             return self.type_on(purpose, text, key);
         }
         match key {
             Key::Interrupt | Key::Letter('q') => return KeyAction::Quit,
-            Key::Escape => self.page = Page::List,
-            Key::Enter => self.page = Page::Details(0),
+            Key::Escape => self.page = LiveView::List,
+            Key::Enter => self.page = LiveView::Details(0),
             Key::Up | Key::Letter('k') => self.step(-1),
             Key::Down | Key::Letter('j') => self.step(1),
             Key::PageUp => self.step(-10),
@@ -151,7 +151,7 @@ impl View {
             Key::Letter('a') => {
                 return self.decide(ApprovalDecision::approve(&self.person, "approvals"));
             }
-            Key::Letter('d') => self.begin_line(Purpose::Deny),
+            Key::Letter('d') => self.begin_line(LinePurpose::Deny),
             Key::Letter(digit @ '1'..='4') => {
                 let number = digit.to_digit(10).map_or(0, |number| number as usize);
                 self.begin_remembering(number);
@@ -163,7 +163,7 @@ impl View {
     }
 
     fn step(&mut self, steps: isize) {
-        if let Page::Details(top) = &mut self.page {
+        if let LiveView::Details(top) = &mut self.page {
             *top = top.saturating_add_signed(steps);
             return;
         }
@@ -189,10 +189,10 @@ impl View {
         KeyAction::Decide(Box::new(standing), verdict)
     }
 
-    fn begin_line(&mut self, purpose: Purpose) {
+    fn begin_line(&mut self, purpose: LinePurpose) {
         match self.marked() {
             Some(standing) if standing.record.state == ApprovalState::Pending => {
-                self.page = Page::Line(purpose, String::new());
+                self.page = LiveView::Line(purpose, String::new());
             }
             Some(_) => self.say("it has been decided"),
             None => self.say("nothing is marked: choose with ↑ and ↓"),
@@ -204,41 +204,41 @@ impl View {
         if number > offered && self.marked().is_some() {
             return self.say("there is nothing to remember under this number");
         }
-        self.begin_line(Purpose::Remember(number));
+        self.begin_line(LinePurpose::Remember(number));
     }
 
-    fn type_on(&mut self, purpose: Purpose, mut text: String, key: Key) -> KeyAction {
+    fn type_on(&mut self, purpose: LinePurpose, mut text: String, key: Key) -> KeyAction {
         match key {
             Key::Letter(letter) => text.push(letter),
             Key::Paste(pasted) => text.extend(pasted.chars().filter(|letter| !letter.is_control())),
             Key::Backspace => drop(text.pop()),
             Key::Escape | Key::Interrupt => {
-                self.page = Page::List;
+                self.page = LiveView::List;
                 return KeyAction::Nothing;
             }
             Key::Enter => return self.end_line(purpose, &text),
             Key::Up | Key::Down | Key::PageUp | Key::PageDown => {}
         }
-        self.page = Page::Line(purpose, text);
+        self.page = LiveView::Line(purpose, text);
         KeyAction::Nothing
     }
 
-    fn end_line(&mut self, purpose: Purpose, text: &str) -> KeyAction {
+    fn end_line(&mut self, purpose: LinePurpose, text: &str) -> KeyAction {
         let verdict = match purpose {
-            Purpose::Deny => {
+            LinePurpose::Deny => {
                 let words = Some(text.trim().to_owned()).filter(|words| !words.is_empty());
                 Some(ApprovalDecision::deny(&self.person, "approvals", words))
             }
-            Purpose::Remember(number) => self.remembered(number, text),
+            LinePurpose::Remember(number) => self.remembered(number, text),
         };
         match verdict {
             Some(verdict) => {
-                self.page = Page::List;
+                self.page = LiveView::List;
                 self.decide(verdict)
             }
             None => {
                 self.say("say s, p or u, with a time if it is to lapse: p 1d");
-                self.page = Page::Line(purpose, String::new());
+                self.page = LiveView::Line(purpose, String::new());
                 KeyAction::Nothing
             }
         }
@@ -257,13 +257,13 @@ impl View {
         self.mark_again(now.as_millisecond());
         let mut lines = vec![self.toned(Tone::Strong, &self.heading())];
         let foot = self.foot();
-        if !matches!(self.page, Page::Details(_)) {
+        if !matches!(self.page, LiveView::Details(_)) {
             lines.extend(self.rows(height / 3, now));
         }
         lines.push(self.toned(Tone::Faint, &"─".repeat(width.min(400))));
         let room = height.saturating_sub(lines.len() + foot.len());
         let mut body = self.body(now);
-        if let Page::Details(top) = &mut self.page {
+        if let LiveView::Details(top) = &mut self.page {
             *top = (*top).min(body.len().saturating_sub(room.min(body.len())));
             body.drain(..*top);
         }
@@ -310,7 +310,7 @@ impl View {
         let request = &standing.record.request;
         let talk = Conversation::new(request, scopes_of(request), &self.person, self.colours);
         let text = match self.page {
-            Page::Details(_) => format!("{}{}", table::about(standing, now), talk.details()),
+            LiveView::Details(_) => format!("{}{}", table::about(standing, now), talk.details()),
             _ => talk.brief(),
         };
         text.lines().map(str::to_owned).collect()
@@ -319,14 +319,14 @@ impl View {
     fn foot(&self) -> Vec<String> {
         let said = self.toned(Tone::Warning, &self.said);
         match &self.page {
-            Page::List => vec![said, KEYS.to_owned()],
-            Page::Details(_) => vec![said, DETAIL_KEYS.to_owned()],
-            Page::Line(Purpose::Deny, text) => vec![
+            LiveView::List => vec![said, KEYS.to_owned()],
+            LiveView::Details(_) => vec![said, DETAIL_KEYS.to_owned()],
+            LiveView::Line(LinePurpose::Deny, text) => vec![
                 said,
                 "no; what should be done instead? (enter denies, esc goes back)".to_owned(),
                 format!("> {}", shown_in_line(text)),
             ],
-            Page::Line(Purpose::Remember(number), text) => vec![
+            LiveView::Line(LinePurpose::Remember(number), text) => vec![
                 said,
                 format!(
                     "yes, and [{number}] from now on: [s] until this session ends   [p] in this project   [u] everywhere"

@@ -1,4 +1,4 @@
-//! MCP over HTTP, written by hand: one connection a request, and whatever comes back is read to its end.
+//! A minimal MCP client over HTTP: one connection for each request, read to its end.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -10,9 +10,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::mcp_stdio::{PATIENCE, initialize};
+use crate::mcp_stdio::{TIMEOUT, initialize};
 
-/// A server of its own, and a session with it.
+/// A dedicated server, and a session with it.
 pub(crate) struct Http {
     child: Child,
     /// `127.0.0.1:PORT`
@@ -26,9 +26,9 @@ impl Http {
         command.env_remove("HAFT_TOKEN").stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("haft runs");
         let url = url_in(child.stderr.take().expect("piped"));
-        // Made before the wait, so that the server ends also when it says nothing.
+        // Created before the wait, so that the server is ended even if it prints nothing.
         let mut http = Self { child, address: String::new(), session: String::new() };
-        let url = url.recv_timeout(PATIENCE).expect("haft says where it is");
+        let url = url.recv_timeout(TIMEOUT).expect("haft says where it is");
         http.address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
         let (head, _) = http.post(&initialize(0, "2025-11-25", json!({})));
         let session = head.lines().find_map(|line| {
@@ -40,7 +40,7 @@ impl Http {
         http
     }
 
-    /// The answer to a request.
+    /// Returns the answer to a request.
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, params: &Value) -> Value {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -55,12 +55,12 @@ impl Http {
         answers.next().unwrap_or_else(|| panic!("no answer: {head}\n{body}"))
     }
 
-    /// Head and body of what comes back.
+    /// Returns head and body of a response.
     #[track_caller]
     fn post(&self, message: &Value) -> (String, String) {
         let body = message.to_string();
         let mut stream = TcpStream::connect(&self.address).expect("haft listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket can be told this");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket option can be set");
         let (address, length) = (&self.address, body.len());
         let mut head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
@@ -84,7 +84,7 @@ impl Http {
     }
 }
 
-/// The first URL in what it says, which is read to its end.
+/// Returns the first URL in the output, which is read to its end.
 fn url_in(said: ChildStderr) -> Receiver<String> {
     let (sender, url) = mpsc::channel();
     thread::spawn(move || {

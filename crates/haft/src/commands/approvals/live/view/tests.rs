@@ -64,14 +64,14 @@ fn the_screen_shows_the_list_and_the_marked_request() {
       pending (9 min left)  bash  1 min ago  by mcp  Run: ask_1
     > pending (9 min left)  bash  1 min ago  by mcp  Run: ask_2
     ────────────────────────────────────────────────────────────
-    haft asks: Run (write), by agent mcp
+    Approve command `make␊all`? (write)
+      for agent mcp
       $ make
       $ all
       why: mode `none` asks
       yes, and do not ask again for
         [1] bash(make)
         [2] bash(make *)
-
 
     ↑↓ choose   enter details   a approve   1-4 approve and remember   d deny   q quit
     ");
