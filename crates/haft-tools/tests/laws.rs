@@ -146,10 +146,10 @@ fn a_minimal_input_fits_the_schema_and_decodes() {
     }
 }
 
-/// Fields that name files or directories wherever they occur.
+/// Names of fields that are always paths.
 const PATH_FIELDS: &[&str] = &["path", "paths", "file", "directory", "workdir"];
 
-/// An empty path would mean the workspace, which is hardly what its caller meant.
+/// Refuses empty paths: they would mean the workspace, which the caller probably did not intend.
 #[test]
 fn no_tool_takes_an_empty_path() {
     for tool in tools() {

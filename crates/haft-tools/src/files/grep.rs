@@ -66,7 +66,8 @@ pub struct Grep {
     #[schemars(range(min = 1, max = MAX_RESULTS), extend("x-aliases" = ["limit", "head_limit", "maxResults", "max_count"]))]
     #[schemars(extend("x-short" = "m"))]
     pub max_results: usize,
-    /// The first matching line to show, counted from 1; the answer to one page names the offset of the next.
+    /// The first matching line to show, counted from 1; the answer to one page names the offset of
+    /// the next.
     #[serde(default = "page::first")]
     #[schemars(range(min = 1))]
     pub offset: usize,

@@ -39,7 +39,8 @@ pub struct ListTree {
     #[schemars(range(min = 1, max = MAX_LIMIT), extend("x-aliases" = ["max_results", "maxResults", "max_entries"]))]
     #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
-    /// The first entry to show, counted from 1: pages of all entries in order, as paths. Left out: an overview.
+    /// The first entry to show, counted from 1: pages of all entries in order, as paths. Left out:
+    /// an overview.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub offset: Option<usize>,
@@ -138,7 +139,8 @@ impl ListedTree {
     fn add(&mut self, entry: TreeEntry) {
         let mut path = into_shown(entry.path);
         let (level, name) = match path.rsplit_once('/') {
-            // A page may begin in the middle of a directory: then only whole paths tell where an entry is.
+            // A page may begin in the middle of a directory: then only whole paths tell where an
+            // entry is.
             Some((above, name)) if self.offset.is_none() => (above.matches('/').count() + 1, name),
             _ => (0, path.as_str()),
         };

@@ -113,7 +113,7 @@ fn errors_name_the_next_step() {
     insta::assert_snapshot!(fixture.run(&["edit", "src/main.rs", "fn mian() {}", "x"]).whole(), @r"
 
     --- stderr
-    error: old_string is not in src/main.rs; the closest place is line 1 (72% alike):
+    error: old_string is not in src/main.rs; the closest place is line 1 (72% similar):
     1: fn main() {}
       next: read line 1 of src/main.rs and give old_string exactly as it is there
     --- exit 3

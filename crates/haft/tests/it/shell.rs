@@ -329,7 +329,7 @@ fn what_the_sandbox_refuses_is_told_with_its_path_and_a_way() {
     // Reading the output never fails because of an error that the command survived.
     let fine =
         ask(&mut client, 2, "bash", json!({"command": "echo x > /etc/haft-test; echo fine"}));
-    assert!(!text(&fine).contains("refused:"), "{fine:#}");
+    assert!(!text(&fine).contains("denied:"), "{fine:#}");
     assert_eq!(fine["structuredContent"]["refused"][0]["what"], "write /etc/haft-test");
     let offline = ask(&mut client, 3, "bash", json!({"command": "exec 3<>/dev/tcp/192.0.2.1/80"}));
     assert!(

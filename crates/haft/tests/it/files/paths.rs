@@ -69,7 +69,7 @@ fn a_link_is_looked_at_moved_and_deleted_itself() {
         setup.link("l", target);
         let (inside, outside) = (setup.bytes("a"), setup.outside());
         let stat = setup.ok("stat", json!({"path": "l"}));
-        assert!(stat.content.contains(&format!("leads to {target}")), "{}", stat.content);
+        assert!(stat.content.contains(&format!("points to {target}")), "{}", stat.content);
         setup.ok("move", json!({"from": "l", "to": "m"}));
         setup.ok("delete", json!({"path": "m"}));
         assert!(!setup.path("m").is_symlink());

@@ -99,7 +99,7 @@ fn the_same_content_leaves_the_file_alone() {
     file.set_modified(long_ago).expect("set");
     let outcome = setup.ok("write", json!({"path": "a", "content": "same\n"}));
     assert_eq!(data(&outcome)["changed"], false);
-    assert!(outcome.content.starts_with("a has this content already"), "{}", outcome.content);
+    assert!(outcome.content.starts_with("a already has this content"), "{}", outcome.content);
     let modified = setup.path("a").metadata().and_then(|facts| facts.modified()).expect("known");
     assert_eq!(modified, long_ago);
 }

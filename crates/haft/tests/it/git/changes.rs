@@ -47,7 +47,7 @@ fn all_takes_everything_and_nothing_takes_what_is_staged() {
         json!({"message": "x", "paths": ["a.txt"]}),
     ] {
         let error = setup.refused("git_commit", input, ErrorKind::Conflict);
-        assert_eq!(error.message, "there is nothing to commit");
+        assert_eq!(error.message, "nothing to commit");
     }
     setup.put("new", "x");
     setup.refused("git_commit", json!({"message": "x"}), ErrorKind::Conflict);
