@@ -1,5 +1,5 @@
-//! The commands: every tool by its name, and haft's own commands. A call builds the parser of one command only; the manual
-//! builds them all.
+//! The commands: every tool by its name, and haft's own commands. A call builds the parser of one
+//! command only; the manual builds them all.
 
 mod approvals;
 mod bench;
@@ -252,7 +252,8 @@ impl<'a> Cli<'a> {
         let status_line = if is_watched { StatusLine::Shown } else { StatusLine::Hidden };
         let monitor = CallMonitor::new(self.terminal.clone(), status_line).map_err(no_threads)?;
         let (terminal, tool) = (self.terminal.clone(), request.tool.clone());
-        // Orphaned processes of a command become children of this process. This thread starts no processes itself.
+        // Orphaned processes of a command become children of this process. This thread starts no
+        // processes itself.
         Programs::adopt_orphans();
         let outcome = calls::make(self.runtime, gate, request, monitor, move |end| {
             report::abandoned(&terminal, format, &tool, &end)
@@ -344,8 +345,8 @@ fn request(globals: &Globals, settings: &Settings, tool: &str, input: Input) -> 
     CallRequest::new(tool, input, context)
 }
 
-/// Returns the items whose id starts with `wanted`, with or without the prefix before its first `_`. An exact id matches
-/// only itself.
+/// Returns the items whose id starts with `wanted`, with or without the prefix before its first
+/// `_`. An exact id matches only itself.
 fn by_id<'a, T>(all: &'a [T], wanted: &str, id: impl Fn(&T) -> &str) -> Vec<&'a T> {
     if let Some(exact) = all.iter().find(|item| id(item) == wanted) {
         return vec![exact];
@@ -358,8 +359,9 @@ fn by_id<'a, T>(all: &'a [T], wanted: &str, id: impl Fn(&T) -> &str) -> Vec<&'a 
     all.iter().filter(begins).collect()
 }
 
-/// The scopes that a person at a terminal may choose from. The session scope is left out: every command belongs to the
-/// session `cli`, so a rule for it would be a rule for the project under another name.
+/// The scopes that a person at a terminal may choose from. The session scope is left out: every
+/// command belongs to the session `cli`, so a rule for it would be a rule for the project under
+/// another name.
 fn scopes_at_terminal(environment: &CliEnvironment) -> Vec<Scope> {
     if state_folder(&environment.host).is_some() {
         vec![Scope::Project, Scope::User]
@@ -385,7 +387,8 @@ fn parse(command: Command, arguments: &[OsString]) -> Result<ArgMatches, clap::E
     Ok(matches.subcommand().map_or_else(|| matches.clone(), |(_, inner)| inner.clone()))
 }
 
-/// Reports whether help may be asked for. Only a help page shows an example, and making one takes time.
+/// Reports whether help may be asked for. Only a help page shows an example, and making one takes
+/// time.
 fn asks_for_help(arguments: &[OsString]) -> bool {
     arguments.iter().any(|word| word == "--help" || word == "-h")
 }

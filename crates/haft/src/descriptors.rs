@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 
-/// Marks every inherited descriptor above the standard streams close-on-exec, so that no child process gets it, sandboxed
-/// or not.
+/// Marks every inherited descriptor above the standard streams close-on-exec, so that no child
+/// process gets it, sandboxed or not.
 pub(crate) fn close_on_exec() {
     #[expect(unsafe_code, reason = "rustix has no such call")]
     // SAFETY: the call takes three numbers, and there is no other thread yet.

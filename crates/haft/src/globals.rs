@@ -1,5 +1,5 @@
-//! The options that every command takes, before or after its name. The scan for the command's name and clap's parser use
-//! the same list.
+//! The options that every command takes, before or after its name. The scan for the command's name
+//! and clap's parser use the same list.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -108,14 +108,15 @@ fn option(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).help(help).global(true).help_heading(HEADING)
 }
 
-/// Returns the command's name: the first word that is neither an option nor an option's value. A call then builds the
-/// parser of one tool instead of all.
+/// Returns the command's name: the first word that is neither an option nor an option's value. A
+/// call then builds the parser of one tool instead of all.
 pub(crate) fn command_word<'a>(arguments: &'a [OsString], options: &[Arg]) -> Option<&'a str> {
     let (_, word) = plain_words(arguments, options).next()?;
     word.to_str()
 }
 
-/// Iterates over the words up to a `--` that are neither options nor values of these options, each with its index.
+/// Iterates over the words up to a `--` that are neither options nor values of these options, each
+/// with its index.
 pub(crate) fn plain_words<'a>(
     arguments: &'a [OsString],
     options: &[Arg],
@@ -141,7 +142,8 @@ pub(crate) fn plain_words<'a>(
     })
 }
 
-/// Reads the format from arguments that are not parsed yet, for errors that happen before or during parsing.
+/// Reads the format from arguments that are not parsed yet, for errors that happen before or during
+/// parsing.
 pub(crate) fn format_of(arguments: &[OsString]) -> Format {
     let mut words = arguments.iter().take_while(|word| *word != "--");
     if words.any(|word| word == "--json") { Format::Json } else { Format::Text }

@@ -257,7 +257,7 @@ pub fn catalogue() -> Result<Registry, ToolError> {
     Ok(registry)
 }
 
-/// Returns the user's vault of secrets, or `None` when there is no home directory.
+/// Returns the user's vault of secrets, or `None` without a home directory.
 pub fn vault(environment: &Environment) -> Option<Arc<StoreVault>> {
     Some(StoreVault::new(&state_folder(environment)?, environment::all))
 }

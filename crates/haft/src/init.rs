@@ -91,7 +91,7 @@ pub(crate) struct ClientStatus {
     pub(crate) client: ClientApp,
     pub(crate) scope: InitScope,
     pub(crate) file: PathBuf,
-    /// `yes`, `no`, `other`, `-` when there is no file, `?` when it cannot be read.
+    /// `yes`, `no`, `other`, `-` for a missing file, `?` for an unreadable one.
     pub(crate) status: &'static str,
 }
 
@@ -166,7 +166,7 @@ impl ClientConfigs<'_> {
         let mut rows = Vec::new();
         for client in ClientApp::ALL {
             for scope in InitScope::ALL {
-                // Without a home directory there is no user file.
+                // A user file needs a home directory.
                 let Ok(files) = client.files(scope, self.workspace, self.environment) else {
                     continue;
                 };

@@ -1,5 +1,5 @@
-//! The command line of haft: arguments, files, environment and terminal, wired to the gate. The crates below do the calls;
-//! no code here depends on a particular tool.
+//! The command line of haft: arguments, files, environment and terminal, wired to the gate. The
+//! crates below do the calls; no code here depends on a particular tool.
 
 mod calls;
 mod commands;
@@ -32,7 +32,8 @@ const VERSION: &str = concat!("haft ", env!("CARGO_PKG_VERSION"), "\n");
 fn main() -> ExitCode {
     descriptors::close_on_exec();
     let arguments = environment::arguments();
-    // Answered before anything is read or built: scripts call this to find out whether haft is installed.
+    // Answered before anything is read or built: scripts call this to find out whether haft is
+    // installed.
     if arguments.first().is_some_and(|first| first == "--version" || first == "-V") {
         return match terminal::write_out(VERSION) {
             Ok(()) => ExitCode::SUCCESS,

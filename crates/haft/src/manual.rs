@@ -1,5 +1,5 @@
-//! The manual page. clap_mangen writes the options; commands, exit codes and files are sections of ours, because there is one
-//! page for all tools.
+//! The manual page. clap_mangen writes the options; commands, exit codes and files are sections of
+//! ours, because there is one page for all tools.
 
 use std::io;
 

@@ -25,7 +25,8 @@ struct Running {
 }
 
 impl CallProgress {
-    /// Handles an event. The first call that starts gives the name; calls inside it only add their steps.
+    /// Handles an event. The first call that starts gives the name; calls inside it only add their
+    /// steps.
     pub(crate) fn update(&mut self, event: CallEvent, now: Instant) {
         match (event.kind, &mut self.running) {
             (CallEventKind::Started { tool }, None) => {

@@ -1,5 +1,6 @@
-//! Asks the person at the terminal for approval. It opens the terminal itself, so that it works with pipes on standard input
-//! and output; without a terminal it has no answer. The texts and the keys are in `conversation`.
+//! Asks the person at the terminal for approval. It opens the terminal itself, so that it works
+//! with pipes on standard input and output; without a terminal it has no answer. The texts and the
+//! keys are in `conversation`.
 
 mod conversation;
 mod shown;
@@ -58,8 +59,8 @@ impl TerminalPrompt {
         }
     }
 
-    /// Waits until no prompt is on the screen. Another thread removes the prompt of a cancelled call, and the process must
-    /// not end before that.
+    /// Waits until no prompt is on the screen. Another thread removes the prompt of a cancelled
+    /// call, and the process must not end before that.
     pub(crate) async fn closed(&self) {
         // Removing a prompt is quick; a terminal that accepts no output must not block the process.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.screen.lock()).await;
@@ -101,8 +102,8 @@ impl ApprovalHandler for TerminalPrompt {
     }
 }
 
-/// A prompt on the screen. Dropped without an answer (cancelled, expired, decided elsewhere), it says that it is closed, so
-/// that the person does not type an answer into their shell.
+/// A prompt on the screen. Dropped without an answer (cancelled, expired, decided elsewhere), it
+/// says that it is closed, so that the person does not type an answer into their shell.
 struct OpenPrompt<'a> {
     tty: &'a Tty,
     is_answered: bool,

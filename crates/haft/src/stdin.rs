@@ -12,7 +12,8 @@ pub(crate) fn is_piped() -> bool {
 /// Reads all of standard input.
 ///
 /// # Errors
-/// When it is longer than `max_bytes` or not UTF-8. At max_bytes one byte more than allowed is read.
+/// When it is longer than `max_bytes` or not UTF-8. At max_bytes one byte more than allowed is
+/// read.
 pub(crate) fn read_text(max_bytes: usize) -> Result<String, ToolError> {
     read(io::stdin().lock(), max_bytes)
 }

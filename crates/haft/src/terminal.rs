@@ -1,5 +1,6 @@
-//! All output to a person. Results go to standard output, messages about them to standard error, questions to the terminal
-//! itself. Foreign text is made safe wherever a terminal would interpret it.
+//! All output to a person. Results go to standard output, messages about them to standard error,
+//! questions to the terminal itself. Foreign text is made safe wherever a terminal would interpret
+//! it.
 
 mod hidden;
 mod keys;
@@ -111,7 +112,8 @@ impl Terminal {
         write_out(&format!("{text}{end}"))
     }
 
-    /// Prints a page of ours, whose styles are escape codes; they are removed where colours are not shown.
+    /// Prints a page of ours, whose styles are escape codes; they are removed where colours are not
+    /// shown.
     pub(crate) fn print_page(&self, page: &str) -> io::Result<()> {
         let text = StyledStr::from(page.to_owned());
         write_out(&if self.out.takes_colours { text.ansi().to_string() } else { text.to_string() })
@@ -138,7 +140,8 @@ impl Terminal {
         self.write_err(&format!("  {} {}\n", self.toned(Tone::Strong, "next:"), self.safe(hint)));
     }
 
-    /// Prints an error of clap, in clap's colours unless it quotes something that a terminal would interpret.
+    /// Prints an error of clap, in clap's colours unless it quotes something that a terminal would
+    /// interpret.
     pub(crate) fn complain(&self, complaint: &clap::Error) {
         let text = complaint.render();
         let plain = text.to_string();
@@ -155,7 +158,8 @@ impl Terminal {
         let mut status = self.lock_status();
         if self.err.is_terminal && status.n_holds == 0 {
             status.is_drawn = true;
-            // Wrapping is off while it is drawn: the terminal truncates a long line, so that there is only one line to clear.
+            // Wrapping is off while it is drawn: the terminal truncates a long line, so that there
+            // is only one line to clear.
             self.write_err(&format!("\r\x1b[2K\x1b[?7l{line}\x1b[?7h"));
         }
     }

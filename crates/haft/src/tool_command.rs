@@ -1,5 +1,6 @@
-//! A tool's schema as a command, and the command's arguments as the tool's input. Required properties are positional
-//! arguments, the others are options. Everything comes from the schema; the gate validates the input.
+//! A tool's schema as a command, and the command's arguments as the tool's input. Required
+//! properties are positional arguments, the others are options. Everything comes from the schema;
+//! the gate validates the input.
 
 mod field;
 mod kind;
@@ -146,8 +147,8 @@ fn trailing_words(input: &Schema) -> Option<&str> {
     matches!(kind, Kind::List(item) if *item == Kind::Text).then_some(name)
 }
 
-/// Returns a long option for each property, in order: the property's name if it is free, else with the prefix `input-`. Free
-/// names are assigned first, so that they do not depend on the others.
+/// Returns a long option for each property, in order: the property's name if it is free, else with
+/// the prefix `input-`. Free names are assigned first, so that they do not depend on the others.
 fn flags(input: &Schema, taken: &[&str]) -> Vec<String> {
     let natural: Vec<String> = input.properties().map(|(name, _)| kebab(name)).collect();
     let mut used: Vec<String> = taken.iter().map(|&name| name.to_owned()).collect();

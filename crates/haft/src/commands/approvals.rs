@@ -230,7 +230,7 @@ fn remember(entry: &InboxEntry, matches: &ArgMatches) -> Result<Option<Remember>
         let id = &entry.record.request.id;
         let count = suggestions.len();
         ToolError::input(format!(
-            "request `{id}` offers {count} rules to save; there is no number {number}"
+            "request `{id}` offers {count} rules to save, so number {number} does not exist"
         ))
         .hint(format!("list them with `haft approvals show {id}`"))
     })?;

@@ -1,6 +1,7 @@
-//! Shell completion. `haft completions SHELL` prints a script; it runs haft again with `$HAFT_COMPLETE` set at every Tab, which
-//! builds one command's parser and prints what fits. Values that only a store knows (ids, sessions, changes) are read then,
-//! and a store that does not exist is not made.
+//! Shell completion. `haft completions SHELL` prints a script; it runs haft again with
+//! `$HAFT_COMPLETE` set at every Tab, which builds one command's parser and prints what fits.
+//! Values that only a store knows (ids, sessions, changes) are read then, and a store that does not
+//! exist is not made.
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -33,8 +34,8 @@ pub(crate) const VARIABLE: &str = "HAFT_COMPLETE";
 const MAX_CANDIDATES: usize = 100;
 const NAMES: &[&str] = &["bash", "elvish", "fish", "powershell", "zsh"];
 
-/// Arguments of haft's own commands with values that a table of clap does not know: the command, the argument's id and the
-/// source of its values.
+/// Arguments of haft's own commands with values that a table of clap does not know: the command,
+/// the argument's id and the source of its values.
 const VALUES: &[(&str, &str, ValueSource)] = &[
     ("approvals approve", "id", ValueSource::Approvals),
     ("approvals deny", "id", ValueSource::Approvals),
@@ -86,7 +87,8 @@ impl Cli<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Answers the script of this shell. `arguments` are a `--`, the program's name and the words of the line.
+    /// Answers the script of this shell. `arguments` are a `--`, the program's name and the words
+    /// of the line.
     pub(super) fn complete(&self, shell: &str) -> Ended {
         let shells = Shells::builtins();
         let Some(shell) = shells.completer(shell) else {

@@ -37,9 +37,9 @@ pub(super) fn command() -> Command {
 /// Maximum time for a command that does nothing.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs a command as the `bash` tool does, in this workspace and with this environment: each backend
-/// can work, and still a folder on PATH can prevent every command from starting. Returns none where
-/// commands run in containers, which have a separate environment.
+/// Runs a command as the `bash` tool does, in this workspace and with this environment: each
+/// backend can work, and still a folder on PATH can prevent every command from starting. Returns
+/// none where commands run in containers, which have a separate environment.
 pub(super) async fn try_command(host: &Host) -> Option<ProbeResult> {
     if matches!(host.settings().sandbox, ProcessSettings::Container(_)) {
         return None;

@@ -183,7 +183,7 @@ impl Cli<'_> {
             let line = self
                 .runtime
                 .block_on(async { tokio::time::timeout(PROMPT_TIMEOUT, tty.line()).await });
-            let line = line.ok().flatten().ok_or_else(|| not_approved("there was no answer"))?;
+            let line = line.ok().flatten().ok_or_else(|| not_approved("no answer came"))?;
             match line.to_lowercase().as_str() {
                 "y" | "yes" => return Ok(()),
                 "n" | "no" => {

@@ -1,4 +1,5 @@
-//! `haft tools`: the tools as a table, as definitions for programs and models, and one tool with its flags.
+//! `haft tools`: the tools as a table, as definitions for programs and models, and one tool with
+//! its flags.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -217,7 +218,8 @@ impl Cli<'_> {
         let request = CallRequest::new(spec.name.to_string(), example, context);
         let explained = self.runtime.block_on(gate.explain(request));
         let action = explained.map(|explained| explained.decision.action).unwrap_or_else(|_| {
-            // The example cannot run here, as `undo` without a change: only the tool's name is known to policy.
+            // The example cannot run here, as `undo` without a change: only the tool's name is
+            // known to policy.
             let query = PolicyQuery {
                 tool: &spec.name,
                 effect: spec.effect,
@@ -235,7 +237,8 @@ impl Cli<'_> {
         }
     }
 
-    /// `haft tools --format anthropic`: the tools of a request. Prints to standard error what the API is not told.
+    /// `haft tools --format anthropic`: the tools of a request. Prints to standard error what the
+    /// API is not defined.
     fn tools_for(
         &self,
         format: ModelFormat,
@@ -248,11 +251,11 @@ impl Cli<'_> {
         let specs = self.only(self.offered(format, &settings, globals)?, only)?;
         let tools: Vec<ToolDefinition> = specs.iter().map(ToolDefinition::from).collect();
         let options = if is_strict { FormatOptions::strict() } else { FormatOptions::default() };
-        let told = definitions(format, &tools, &options);
-        for note in &told.notes {
+        let defined = definitions(format, &tools, &options);
+        for note in &defined.notes {
             self.terminal.tell(Label::Warning, &note.to_string());
         }
-        let text = serde_json::to_string_pretty(&told.tools).map_err(std::io::Error::from)?;
+        let text = serde_json::to_string_pretty(&defined.tools).map_err(std::io::Error::from)?;
         Ok(self.terminal.print(&text)?)
     }
 

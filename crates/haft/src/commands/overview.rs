@@ -1,5 +1,5 @@
-//! `haft --help` and `haft help`: every command and every tool on two screens. Only names and summaries are needed, so no
-//! schema and no tool's parser is built.
+//! `haft --help` and `haft help`: every command and every tool on two screens. Only names and
+//! summaries are needed, so no schema and no tool's parser is built.
 
 use std::{ffi::OsString, process::ExitCode};
 

@@ -1,4 +1,5 @@
-//! `haft sample DIR`: a small project to try haft in. Its README is a walk through the tools, and a test runs that walk.
+//! `haft sample DIR`: a small project to try haft in. Its README is a walk through the tools, and a
+//! test runs that walk.
 
 use std::{
     fs, io,
@@ -57,7 +58,8 @@ pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the project. An existing folder is used only when it is empty, and no file is ever replaced.
+/// Writes the project. An existing folder is used only when it is empty, and no file is ever
+/// replaced.
 ///
 /// # Errors
 /// Of kind `conflict` when the folder holds something, or the kind of the failed write.

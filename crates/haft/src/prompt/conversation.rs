@@ -1,5 +1,6 @@
-//! The prompt for one approval request, as keys in and text out. Text that comes from the call is made safe and indented
-//! behind a bar, so that it can neither redraw the prompt nor pass for a part of it.
+//! The prompt for one approval request, as keys in and text out. Text that comes from the call is
+//! made safe and indented behind a bar, so that it can neither redraw the prompt nor pass for a
+//! part of it.
 
 use std::{borrow::Cow, ffi::OsStr, path::Path};
 
@@ -82,8 +83,8 @@ impl<'a> Conversation<'a> {
         format!("{}\n{}", lines.join("\n"), self.offers())
     }
 
-    /// Handles the keys of one read. Where one key is an answer, several keys at once are none: they were typed ahead or
-    /// pasted. Enter and unknown keys never decide anything.
+    /// Handles the keys of one read. Where one key is an answer, several keys at once are none:
+    /// they were typed ahead or pasted. Enter and unknown keys never decide anything.
     pub(crate) fn press(&mut self, keys: &[Key]) -> Reaction {
         if keys.contains(&Key::Interrupt) {
             return Reaction::End;

@@ -5,7 +5,8 @@ use jiff::{Span, Zoned};
 
 use crate::safe_text::shown_in_line;
 
-/// Parses when a rule expires, in milliseconds since 1970: empty or `never` for never, else a span such as `1h` or `30d`.
+/// Parses when a rule expires, in milliseconds since 1970: empty or `never` for never, else a span
+/// such as `1h` or `30d`.
 pub(crate) fn lapse(time: &str, now: &Zoned) -> Option<Option<u64>> {
     if matches!(time, "" | "never") {
         return Some(None);

@@ -73,7 +73,7 @@ fn of_power(power: Power) -> &'static [ErrorCase] {
         ],
         Power::Tools => &[(ErrorKind::Partial, "some of the calls it made failed")],
         Power::Lsp => &[(ErrorKind::Unavailable, "no server for the language is available")],
-        // An embedding program documents the errors of its own capabilities.
+        // An embedding program documents the errors of the capabilities that it adds.
         _ => &[],
     }
 }

@@ -1,4 +1,5 @@
-//! Reads a line without showing it. The terminal is restored in every case: keys that would end the process are read as keys.
+//! Reads a line without showing it. The terminal is restored in every case: keys that would end the
+//! process are read as keys.
 
 use std::{
     fs::File,

@@ -1,4 +1,5 @@
-//! Decodes what a terminal in raw mode sends for keys. Pasted text is kept separate, so that it presses no keys.
+//! Decodes what a terminal in raw mode sends for keys. Pasted text is kept separate, so that it
+//! presses no keys.
 
 /// A key that some view here handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +29,8 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Returns the keys that are complete with this piece. A piece ends where the terminal had no more to send, so a lone
-    /// escape at its end is the Escape key.
+    /// Returns the keys that are complete with this piece. A piece ends where the terminal had no
+    /// more to send, so a lone escape at its end is the Escape key.
     pub(crate) fn read(&mut self, piece: &[u8]) -> Vec<Key> {
         self.bytes.extend_from_slice(piece);
         let mut keys = Vec::new();

@@ -1,4 +1,5 @@
-//! Shows one view on the whole screen of the terminal and reads its keys. The terminal is restored in every case.
+//! Shows one view on the whole screen of the terminal and reads its keys. The terminal is restored
+//! in every case.
 
 use std::{
     fs::File,

@@ -1,5 +1,5 @@
-//! The controlling terminal, whatever standard input and output are connected to. A prompt that is dropped soon stops reading,
-//! so that it takes no input that is meant for the shell.
+//! The controlling terminal, whatever standard input and output are connected to. A prompt that is
+//! dropped soon stops reading, so that it takes no input that is meant for the shell.
 
 use std::{
     fs::File,
@@ -43,8 +43,8 @@ impl Tty {
         Ok(Self { input: Arc::new(input), output })
     }
 
-    /// Switches to a mode where each key is read at once and not shown, until the result is dropped. Ctrl-C still sends a
-    /// signal.
+    /// Switches to a mode where each key is read at once and not shown, until the result is
+    /// dropped. Ctrl-C still sends a signal.
     ///
     /// # Errors
     /// When the terminal is gone.

@@ -1,5 +1,5 @@
-//! One property of a tool's input as one argument of its command: its position, names and help, and its value in what clap
-//! has parsed.
+//! One property of a tool's input as one argument of its command: its position, names and help, and
+//! its value in what clap has parsed.
 
 use clap::{Arg, ArgAction, ArgMatches};
 use serde_json::Value;
@@ -69,7 +69,8 @@ impl Field {
         let action = if is_list { ArgAction::Append } else { ArgAction::Set };
         let option = valued.long(self.flag.clone()).short(self.short);
         let option = option.aliases(self.aliases.clone());
-        // A text may begin with a dash (`--content "- item"`): the word after an option is always its value.
+        // A text may begin with a dash (`--content "- item"`): the word after an option is always
+        // its value.
         option.action(action).allow_hyphen_values(true)
     }
 

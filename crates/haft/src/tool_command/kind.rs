@@ -1,5 +1,6 @@
-//! The kind of text that a person types for a property: a word, a number, one of several words, JSON. A schema that is too
-//! complex for a command line takes JSON text. The gate validates the value.
+//! The kind of text that a person types for a property: a word, a number, one of several words,
+//! JSON. A schema that is too complex for a command line takes JSON text. The gate validates the
+//! value.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use serde_json::{Number, Value};
@@ -19,7 +20,8 @@ pub(super) enum Kind {
     Json,
     /// A list of objects: one object alone is a list of one.
     JsonList,
-    /// The schema takes text and other types: a value that parses as JSON is JSON, any other is text.
+    /// The schema takes text and other types: a value that parses as JSON is JSON, any other is
+    /// text.
     Loose,
 }
 

@@ -158,7 +158,7 @@ fn one_text_field_reads_standard_input() {
 
 #[test]
 fn what_does_not_parse_is_told_with_its_argument() {
-    for (words, told) in [
+    for (words, expected) in [
         (vec!["x", "ten"], "invalid value 'ten' for '<DEPTH>': expected a whole number"),
         (vec!["x", "3", "--mode", "medium"], "[possible values: fast, slow]"),
         (
@@ -170,7 +170,7 @@ fn what_does_not_parse_is_told_with_its_argument() {
     ] {
         let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         let error = parse(&sample(), &words).expect_err("refused");
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 

@@ -58,8 +58,8 @@ impl ApprovalsCommand<'_> {
             screen.draw(&view.lines(screen.size(), Zoned::now().timestamp()));
             let action = tokio::select! {
                 key = screen.key() => key.map_or(KeyAction::Quit, |key| view.press(key)),
-                told = news.next() => {
-                    self.refresh(view, told.err()).await;
+                event = news.next() => {
+                    self.refresh(view, event.err()).await;
                     KeyAction::Nothing
                 }
                 _ = ticks.tick() => {
@@ -76,7 +76,8 @@ impl ApprovalsCommand<'_> {
         }
     }
 
-    /// Reads the list again. An error of the store is shown at the foot of the screen, and the list stays as it was.
+    /// Reads the list again. An error of the store is shown at the foot of the screen, and the list
+    /// stays as it was.
     async fn refresh(&self, view: &mut View, trouble: Option<ToolError>) {
         match (trouble, self.inbox.entries().await) {
             (None, Ok(entries)) => view.refresh(entries),

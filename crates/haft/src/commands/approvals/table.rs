@@ -5,7 +5,8 @@ use jiff::Timestamp;
 
 use crate::{prompt::summary, safe_text::shown_in_line, terminal::shorten};
 
-/// Longer summaries are truncated to this or to the width of the terminal; `show` prints them whole.
+/// Longer summaries are truncated to this or to the width of the terminal; `show` prints them
+/// whole.
 const MAX_SUMMARY_CHARS: usize = 100;
 
 /// Formats requests. `width` is the width of the terminal, or `None` in a pipe.

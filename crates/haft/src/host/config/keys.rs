@@ -250,7 +250,7 @@ pub const ROOT: ConfigTable = ConfigTable {
             "journal",
             ValueType::Table(&JOURNAL),
             USER_AND_ADMIN,
-            "What is kept for `haft undo`.",
+            "How long changes are kept for `haft undo`.",
             "",
         ),
         key(

@@ -60,7 +60,7 @@ pub(super) fn backend(
     }
 }
 
-/// What one file says.
+/// The keys that one file sets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SandboxConfig {
     whole_home: Option<bool>,

@@ -1,5 +1,6 @@
-//! The text and the keys of the live list, without a terminal. A decision is always about the marked request, by its id: a
-//! request that comes or goes does not change which one a key is about.
+//! The text and the keys of the live list, without a terminal. A decision is always about the
+//! marked request, by its id: a request that comes or goes does not change which one a key is
+//! about.
 
 use haft_core::{ApprovalDecision, ApprovalState, InboxEntry, InboxListing};
 use jiff::Timestamp;
@@ -15,7 +16,8 @@ use crate::{
     terminal::{Key, Tone, in_tone},
 };
 
-/// After the marked request has gone, none is marked for this long: a person who is about to press a key means that one.
+/// After the marked request has gone, none is marked for this long: a person who is about to press
+/// a key means that one.
 const PAUSE_MS: i64 = 1_000;
 const KEYS: &str =
     "↑↓ choose   enter details   a approve   1-4 approve and remember   d deny   q quit";
@@ -74,7 +76,8 @@ impl View {
         }
     }
 
-    /// Replaces the list. The mark stays on its request; when that is gone, no request is marked for a moment.
+    /// Replaces the list. The mark stays on its request; when that is gone, no request is marked
+    /// for a moment.
     pub(super) fn refresh(&mut self, found: InboxListing) {
         let was_empty = self.entries.is_empty();
         self.foreign = found.foreign;
@@ -114,13 +117,13 @@ impl View {
     /// Returns a call that was approved here and that no other process will run.
     pub(super) fn abandoned(&mut self) -> Option<InboxEntry> {
         let expected = std::mem::take(&mut self.expected);
-        let is_expected = |standing: &&InboxEntry| expected.contains(&standing.record.request.id);
+        let is_expected = |entry: &&InboxEntry| expected.contains(&entry.record.request.id);
         let left = self.entries.iter().find(|it| is_expected(it) && is_left(it)).cloned();
         let done = left.as_ref().map(|it| it.record.request.id.clone());
         // Another process runs the ones that are taken up.
         let is_waiting = |id: &String| {
-            let standing = self.entries.iter().find(|it| it.record.request.id == *id);
-            standing.is_some_and(|it| !it.record.is_claimed) && Some(id) != done.as_ref()
+            let entry = self.entries.iter().find(|it| it.record.request.id == *id);
+            entry.is_some_and(|it| !it.record.is_claimed) && Some(id) != done.as_ref()
         };
         self.expected = expected.iter().filter(|id| is_waiting(id)).cloned().collect();
         left
@@ -176,22 +179,22 @@ impl View {
     }
 
     fn decide(&mut self, verdict: ApprovalDecision) -> KeyAction {
-        let Some(standing) = self.marked().cloned() else {
+        let Some(entry) = self.marked().cloned() else {
             self.say("nothing is marked: choose with ↑ and ↓");
             return KeyAction::Nothing;
         };
-        let may = standing.record.state == ApprovalState::Pending
-            || (verdict.approved && is_left(&standing));
+        let may =
+            entry.record.state == ApprovalState::Pending || (verdict.approved && is_left(&entry));
         if !may {
             self.say("it has been decided");
             return KeyAction::Nothing;
         }
-        KeyAction::Decide(Box::new(standing), verdict)
+        KeyAction::Decide(Box::new(entry), verdict)
     }
 
     fn begin_line(&mut self, purpose: LinePurpose) {
         match self.marked() {
-            Some(standing) if standing.record.state == ApprovalState::Pending => {
+            Some(entry) if entry.record.state == ApprovalState::Pending => {
                 self.page = LiveView::Line(purpose, String::new());
             }
             Some(_) => self.say("it has been decided"),
@@ -296,21 +299,21 @@ impl View {
         let most = most.max(3);
         let marked = self.marked.as_ref().and_then(|id| self.position(id));
         let first = marked.unwrap_or_default().saturating_sub(most - 1);
-        let row = |(place, standing): (usize, &InboxEntry)| {
+        let row = |(place, entry): (usize, &InboxEntry)| {
             let mark = if Some(place) == marked { ">" } else { " " };
-            let request = &standing.record.request;
-            let line = format!("{mark} {}  {}", table::row(standing, now), summary(request));
+            let request = &entry.record.request;
+            let line = format!("{mark} {}  {}", table::row(entry, now), summary(request));
             if Some(place) == marked { self.toned(Tone::Strong, &line) } else { line }
         };
         self.entries.iter().enumerate().skip(first).take(most).map(row).collect()
     }
 
     fn body(&self, now: Timestamp) -> Vec<String> {
-        let Some(standing) = self.marked() else { return Vec::new() };
-        let request = &standing.record.request;
+        let Some(entry) = self.marked() else { return Vec::new() };
+        let request = &entry.record.request;
         let talk = Conversation::new(request, scopes_of(request), &self.person, self.colours);
         let text = match self.page {
-            LiveView::Details(_) => format!("{}{}", table::about(standing, now), talk.details()),
+            LiveView::Details(_) => format!("{}{}", table::about(entry, now), talk.details()),
             _ => talk.brief(),
         };
         text.lines().map(str::to_owned).collect()

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-fn standing(id: &str, state: ApprovalState, requester: RequesterStatus) -> InboxEntry {
+fn entry(id: &str, state: ApprovalState, requester: RequesterStatus) -> InboxEntry {
     let request = json!({
         "id": id, "call_id": "call", "session": "s", "agents": ["mcp"], "profile": null, "tool": "bash", "title": "Run",
         "input": {"command": "make"}, "confirmation": {"required": true, "message": format!("Run: {id}"), "type": "write"},
@@ -27,7 +27,7 @@ fn standing(id: &str, state: ApprovalState, requester: RequesterStatus) -> Inbox
 
 fn waiting(ids: &[&str]) -> InboxListing {
     let entries =
-        ids.iter().map(|id| standing(id, ApprovalState::Pending, RequesterStatus::There)).collect();
+        ids.iter().map(|id| entry(id, ApprovalState::Pending, RequesterStatus::There)).collect();
     InboxListing { entries, foreign: 0 }
 }
 
@@ -44,7 +44,7 @@ fn now() -> Timestamp {
 /// The request that a key decides about, and the decision.
 fn decided(wish: KeyAction) -> Option<(String, ApprovalDecision)> {
     match wish {
-        KeyAction::Decide(standing, verdict) => Some((standing.record.request.id.clone(), verdict)),
+        KeyAction::Decide(entry, verdict) => Some((entry.record.request.id.clone(), verdict)),
         KeyAction::Nothing | KeyAction::Quit => None,
     }
 }
@@ -171,7 +171,7 @@ fn what_is_pasted_decides_nothing() {
 fn an_approved_call_is_ours_when_its_asker_goes() {
     let mut view = view(&["ask_1", "ask_2"]);
     let with = |requester, taken_up| {
-        let mut one = standing("ask_1", ApprovalState::Approved, requester);
+        let mut one = entry("ask_1", ApprovalState::Approved, requester);
         one.record.is_claimed = taken_up;
         if taken_up {
             one.result = CallResult::Unknown;
