@@ -245,7 +245,7 @@ mod tests {
         let expected = [
             "a tool must be an `async fn`",
             "a tool cannot be generic",
-            "the input is",
+            "the input must be owned",
             "a tool must return",
         ];
         check("fn f<T>(input: &T) {}", &expected);

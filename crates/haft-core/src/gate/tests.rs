@@ -328,7 +328,7 @@ async fn a_tool_left_behind_keeps_its_paths_until_it_is_gone() {
     let mut impatient = call("write", json!({"path": "a"}));
     impatient.context.deadline = Some(Duration::from_millis(20));
     let outcome = gate.call(impatient).await;
-    assert!(outcome.content.contains("waited too long for another call"), "{}", outcome.content);
+    assert!(outcome.content.contains("timed out waiting for another call"), "{}", outcome.content);
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     release.send(()).expect("the blocked thread still listens");
     assert!(gate.call(call("write", json!({"path": "a"}))).await.is_ok());

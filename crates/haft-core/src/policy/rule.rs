@@ -492,7 +492,7 @@ mod tests {
         for (text, word) in [
             ("", "begin with a tool's name"),
             ("(src)", "begin with a tool's name"),
-            ("write(src", "closed by a `)`"),
+            ("write(src", "must end with `)`"),
             ("write)", "without a `(`"),
             ("write()", "empty"),
             ("write(!src)", "negated"),

@@ -112,7 +112,7 @@ async fn a_tool_that_cannot_be_created_does_not_affect_others() {
             "tool `fails` is omitted: no server",
             "tool `panics` is omitted: its initialisation panicked",
             "tool `hangs` is omitted: it was not ready within 30 s",
-            "tool `lies` is omitted: it calls itself `other`",
+            "tool `lies` is omitted: its name is `other`",
         ]
     );
 }

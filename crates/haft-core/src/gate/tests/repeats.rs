@@ -36,7 +36,7 @@ async fn a_repeated_result_is_a_pointer_and_the_next_repetition_is_full() {
     assert!(pointer.content.starts_with("[unchanged: the same 400 lines ("), "{}", pointer.content);
     assert!(pointer.content.len() < 400 && pointer.error.is_none());
     let id = pointer.output_id.expect("kept");
-    assert!(pointer.content.ends_with(&format!("output_read shows them as {id}]")));
+    assert!(pointer.content.ends_with(&format!("or read output {id} with output_read]")));
     assert_eq!(&*gate.outputs().read(&id).await.expect("kept"), whole.content);
     assert_eq!(gate.call(asked("look", "s", "a")).await.content, whole.content);
     let again = gate.call(asked("look", "s", "a")).await;
