@@ -85,7 +85,7 @@ fn wrong_input_names_the_field_and_the_next_step() {
             vec!["call", "hello", r#"{"name":"Ada","times":"ten"}"#],
             "times: expected an integer, got \"ten\"",
         ),
-        (vec!["call", "hello", r#"{"name":"Ad"#], "cut off"),
+        (vec!["call", "hello", r#"{"name":"Ad"#], "the text ends early"),
         (vec!["hello"], "<NAME>"),
         (vec!["hello", "Ada", "--tmes", "3"], "'--times'"),
         (vec!["hello", "Ada", "--times", "ten"], "expected a whole number"),

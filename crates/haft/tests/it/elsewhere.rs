@@ -397,7 +397,7 @@ fn a_terminated_live_list_restores_the_terminal() {
     screen.wait_for("nothing waits for a decision");
     screen.signal("-TERM");
     assert_eq!(screen.exit_code(), 0);
-    let settings = Screen::start(&fixture, "stty -a; echo done");
+    let settings = Screen::start(&fixture, "stty -a; echo done; read -r line");
     settings.wait_for("done");
 }
 

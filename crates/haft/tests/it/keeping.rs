@@ -108,7 +108,8 @@ fn a_client_is_not_given_the_same_twice_in_a_row_unless_somebody_wants_it() {
     assert!(pointer.starts_with("[unchanged: the same 301 lines ("), "{pointer}");
     assert!(version.is_string() && version == same_version, "what editing needs is there");
     assert_eq!(read(&mut client, 3).0, whole);
-    let id = pointer.rsplit(' ').next().expect("the id is last").trim_end_matches(']');
+    let (_, id) = pointer.split_once("read output ").expect("the id is named");
+    let id = id.split(' ').next().expect("a word");
     let shown = called(&mut client, 4, "output_read", json!({"id": id}));
     assert!(text(&shown).starts_with(whole.trim_end()), "{shown}");
     std::fs::write(fixture.path("project/long.txt"), "another\n".repeat(900)).expect("written");

@@ -42,7 +42,7 @@ fn a_project_grants_nothing_until_it_is_trusted() {
     let line = ["hello", "Ada", "--approve", "none"];
     let ran = fixture.run_without_terminal(&line);
     assert_eq!(ran.code, 5, "{ran:?}");
-    assert!(ran.err.contains("a project may only narrow until you trust it"), "{ran:?}");
+    assert!(ran.err.contains("a project may only restrict until you trust it"), "{ran:?}");
     let trusting = format!("trust = [\"{}\"]", fixture.path("project").display());
     assert_eq!(fixture.user_config(&trusting).run_without_terminal(&line).code, 0);
 }

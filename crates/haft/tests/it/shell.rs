@@ -323,7 +323,7 @@ fn what_the_sandbox_refuses_is_told_with_its_path_and_a_way() {
     let fixture = Fixture::new();
     let mut client = trusted(&fixture);
     let refused = ask(&mut client, 1, "bash", json!({"command": "echo x > /etc/haft-test"}));
-    let told = "[refused: write /etc/haft-test: the sandbox shows it read-only; write below the workspace or $TMPDIR]";
+    let told = "[denied: write /etc/haft-test: the sandbox shows it read-only; write below the workspace or $TMPDIR]";
     assert!(text(&refused).ends_with(told), "{refused:#}");
     assert_eq!(refused["structuredContent"]["refused"][0]["what"], "write /etc/haft-test");
     // Reading the output never fails because of an error that the command survived.

@@ -109,7 +109,7 @@ fn errors_name_their_position() {
         ),
         (
             "deny = [\"read\", \"write(src\"]",
-            "config.toml:1:17: `write(src` is not a rule: the argument must be closed by a `)` at the end, as in \
+            "config.toml:1:17: `write(src` is not a rule: the argument must end with `)`, as in \
              `write(src/**)` / a rule looks like `read`, `web_*` or `write(src/**)`",
         ),
         (
