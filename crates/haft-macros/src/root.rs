@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn a_missing_dependency_is_reported() {
         check(&[("half", FoundCrate::Itself)], "`#[tool]` needs haft: add `haft` to");
-        let error = find_with(|_| Err(Error::CargoManifestDirNotSet)).err().expect("not found");
+        let error = find_with(|_| Err(Error::CargoManifestDirNotSet)).expect_err("not found");
         assert!(error.contains("set its path with `crate = some::path`"), "{error}");
     }
 }

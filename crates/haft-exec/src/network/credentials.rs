@@ -57,7 +57,7 @@ impl SecretSource<'_> {
         let value = value.filter(|value| !value.is_empty());
         let (value, place) = match value {
             Some(value) => (value, variable),
-            None => (self.from_vault(name, to, &variable)?, format!("`haft secret set {name}`")),
+            None => (self.vault_secret(name, to, &variable)?, format!("`haft secret set {name}`")),
         };
         match invalid_secret_reason(&value) {
             None => Ok(value),
@@ -71,7 +71,7 @@ impl SecretSource<'_> {
     }
 
     /// Reads a secret from the vault.
-    fn from_vault(
+    fn vault_secret(
         &self,
         name: &str,
         to: Recipient<'_>,

@@ -243,7 +243,11 @@ fn a_full_disk_leaves_the_old_file() {
     place.file("other", "old");
     let before = place.snapshot();
     let large = "x".repeat(300 << 10);
-    assert_kind(place.put("file", &large), ErrorKind::Unavailable, "no space left on the device for `file`");
+    assert_kind(
+        place.put("file", &large),
+        ErrorKind::Unavailable,
+        "no space left on the device for `file`",
+    );
     assert_kind(place.put("a/b/new", &large), ErrorKind::Unavailable, "a/b/new");
     let several = place.put_all(&[("other", "new"), ("file", &large), ("new", "new")], || {});
     assert_kind(several, ErrorKind::Unavailable, "`file`");

@@ -18,7 +18,7 @@ use haft_core::{ChangeQuery, Journal, SavedRules, SessionQuery, Sessions, ToolEr
 use haft_store::{StoreJournal, StoreOutputs, StoreRules, StoreSessions};
 use tokio::runtime::Runtime;
 
-use super::{COMMANDS, Cli, Ended, OwnCommand, overview::summary, own_command, root, taken};
+use super::{COMMANDS, Cli, Ended, OwnCommand, overview::summary, root, taken};
 use crate::{
     globals::{self, command_word},
     prompt,
@@ -313,7 +313,7 @@ fn choices(typed: &[OsString]) -> Choices {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::own_command, *};
 
     #[test]
     fn every_source_is_attached_to_an_argument_that_exists() {

@@ -48,7 +48,7 @@ pub(super) fn unpack(
 ) -> Result<Vec<u8>, ToolError> {
     let content = match base {
         None => found.plain(found.bytes),
-        Some(base) => base.plain(base.bytes).and_then(|base| found.from_base(&base)),
+        Some(base) => base.plain(base.bytes).and_then(|base| found.restore_with(&base)),
     };
     match content {
         Ok(content) if ContentHash::of(&content) == hash => Ok(content),
@@ -73,7 +73,7 @@ impl StoredContent<'_> {
         packing::unpack(self.packing, bytes, self.max_bytes())
     }
 
-    fn from_base(&self, base: &[u8]) -> Result<Vec<u8>, &'static str> {
+    fn restore_with(&self, base: &[u8]) -> Result<Vec<u8>, &'static str> {
         if self.packing == DIFFERENCE {
             return difference::restore(base, self.bytes, self.max_bytes()).ok_or(CHANGED);
         }
