@@ -17,5 +17,5 @@ pub(crate) fn run() -> Result<()> {
     let metadata = Metadata::load()?;
     timed("edges", || edges::check(&metadata))?;
     timed("rust version", || msrv::check(&metadata))?;
-    timed("generated pages", || docs::run(docs::Mode::Compare))
+    timed("generated pages", || docs::run(docs::PageMode::Compare))
 }

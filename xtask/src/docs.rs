@@ -37,12 +37,12 @@ const PAGES: &[GeneratedPage] = &[
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Mode {
+pub(crate) enum PageMode {
     Write,
     Compare,
 }
 
-pub(crate) fn run(mode: Mode) -> Result<()> {
+pub(crate) fn run(mode: PageMode) -> Result<()> {
     let programs = programs::build()?;
     let haft = programs::named(&programs, programs::ProgramKind::Bin, "haft")?;
     let mut stale = Vec::new();
@@ -51,8 +51,8 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
         let (name, fresh) = page?;
         let path = shell::root().join(name);
         match mode {
-            Mode::Write => write(&path, &fresh)?,
-            Mode::Compare => stale.extend(staleness(name, &path, &fresh)),
+            PageMode::Write => write(&path, &fresh)?,
+            PageMode::Compare => stale.extend(staleness(name, &path, &fresh)),
         }
     }
     step::none_of(&stale)

@@ -49,7 +49,7 @@ enum Task {
     Test,
     Setup,
     Bench(Vec<String>),
-    Docs(docs::Mode),
+    Docs(docs::PageMode),
     Fuzz(Vec<String>),
 }
 
@@ -72,8 +72,8 @@ fn parse(arguments: &[String]) -> Result<Task> {
         ["test"] => Task::Test,
         ["setup"] => Task::Setup,
         ["bench", rest @ ..] => Task::Bench(rest.iter().map(|word| (*word).to_owned()).collect()),
-        ["docs"] => Task::Docs(docs::Mode::Write),
-        ["docs", "--check"] => Task::Docs(docs::Mode::Compare),
+        ["docs"] => Task::Docs(docs::PageMode::Write),
+        ["docs", "--check"] => Task::Docs(docs::PageMode::Compare),
         ["fuzz", "shell", rest @ ..] => {
             Task::Fuzz(rest.iter().map(|word| (*word).to_owned()).collect())
         }
@@ -123,8 +123,8 @@ mod tests {
         assert_eq!(parsed("test").unwrap(), Task::Test);
         assert_eq!(parsed("setup").unwrap(), Task::Setup);
         assert_eq!(parsed("bench").unwrap(), Task::Bench(Vec::new()));
-        assert_eq!(parsed("docs").unwrap(), Task::Docs(docs::Mode::Write));
-        assert_eq!(parsed("docs --check").unwrap(), Task::Docs(docs::Mode::Compare));
+        assert_eq!(parsed("docs").unwrap(), Task::Docs(docs::PageMode::Write));
+        assert_eq!(parsed("docs --check").unwrap(), Task::Docs(docs::PageMode::Compare));
         let options = vec!["--minutes".to_owned(), "5".to_owned()];
         assert_eq!(parsed("fuzz shell --minutes 5").unwrap(), Task::Fuzz(options));
         assert!(parsed("fuzz").is_err());

@@ -12,7 +12,7 @@ pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
     pub(crate) workspace_members: Vec<String>,
     #[serde(default)]
-    pub(crate) resolve: Resolve,
+    pub(crate) resolve: ResolvedGraph,
 }
 
 #[derive(Deserialize)]
@@ -43,7 +43,7 @@ pub(crate) enum DependencyKind {
 }
 
 #[derive(Default, Deserialize)]
-pub(crate) struct Resolve {
+pub(crate) struct ResolvedGraph {
     nodes: Vec<PackageNode>,
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::{metadata::Metadata, shell, step};
 
 /// Major, minor, patch.
-type Version = [u64; 3];
+type RustVersion = [u64; 3];
 
 pub(crate) fn check(metadata: &Metadata) -> Result<()> {
     let minimum = stated(metadata)?;
@@ -74,7 +74,7 @@ fn old_compiler(running: &str, minimum: &str) -> Result<Option<String>> {
 }
 
 /// Parses a version. Missing parts are 0; text after `-` or `+` is ignored.
-fn parse(text: &str) -> Result<Version> {
+fn parse(text: &str) -> Result<RustVersion> {
     let numbers = text.split(['-', '+']).next().unwrap_or_default();
     let mut version = [0; 3];
     for (place, part) in numbers.split('.').enumerate() {

@@ -22,13 +22,13 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server. Dropping it stops it.
-pub(crate) struct Server {
+pub(crate) struct TestServer {
     child: Child,
     data: PathBuf,
     pub(crate) url: String,
 }
 
-impl Server {
+impl TestServer {
     /// Starts a server.
     pub(crate) fn start() -> Result<Self> {
         let programs = programs().context("PostgreSQL is not installed")?;
@@ -67,7 +67,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for TestServer {
     fn drop(&mut self) {
         // SIGINT stops it quickly and in order; its data is not needed.
         let _ = shell::run(&["kill", "-INT", &self.child.id().to_string()]);
@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn a_server_listens_and_leaves_nothing_behind() {
         // Where it is not installed, `setup` has reported it, and in CI that was a failure.
-        let Some(_) = programs() else { return assert!(Server::start().is_err()) };
-        let server = Server::start().expect("it starts");
+        let Some(_) = programs() else { return assert!(TestServer::start().is_err()) };
+        let server = TestServer::start().expect("it starts");
         let (data, url) = (server.data.clone(), server.url.clone());
         assert!(url.starts_with("postgres://postgres@127.0.0.1:"), "{url}");
         assert!(data.join("PG_VERSION").is_file());

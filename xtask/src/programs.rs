@@ -10,7 +10,7 @@ use crate::shell;
 
 /// A program that cargo built.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Program {
+pub(crate) struct BuiltProgram {
     kind: ProgramKind,
     name: String,
     path: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) enum ProgramKind {
 }
 
 /// Builds all programs.
-pub(crate) fn build() -> Result<Vec<Program>> {
+pub(crate) fn build() -> Result<Vec<BuiltProgram>> {
     let words = "cargo build --quiet --workspace --bins --examples \
                  --message-format json-render-diagnostics";
     let messages = shell::capture(&words.split(' ').collect::<Vec<_>>())?;
@@ -32,7 +32,7 @@ pub(crate) fn build() -> Result<Vec<Program>> {
 
 /// Returns the path of a program.
 pub(crate) fn named<'a>(
-    programs: &'a [Program],
+    programs: &'a [BuiltProgram],
     kind: ProgramKind,
     name: &str,
 ) -> Result<&'a Path> {
@@ -64,7 +64,7 @@ struct Target {
     kind: Vec<String>,
 }
 
-fn program(message: &str) -> Option<Program> {
+fn program(message: &str) -> Option<BuiltProgram> {
     // Other messages of cargo have other fields and fail to parse here.
     let artifact: Artifact = serde_json::from_str(message).ok()?;
     let kind = match artifact.target.kind.first()?.as_str() {
@@ -72,7 +72,7 @@ fn program(message: &str) -> Option<Program> {
         "example" => ProgramKind::Example,
         _ => return None,
     };
-    Some(Program { kind, name: artifact.target.name, path: artifact.executable? })
+    Some(BuiltProgram { kind, name: artifact.target.name, path: artifact.executable? })
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
                 r#"{{"target":{{"name":"{name}","kind":["{kind}"]}},"executable":"/t/{name}"}}"#
             )
         };
-        let programs: Vec<Program> = [
+        let programs: Vec<BuiltProgram> = [
             message("bin", "haft"),
             message("example", "demo"),
             message("lib", "haft"),

@@ -107,21 +107,21 @@ const COMPONENTS: &[Component] = &[
         name: "cargo-nextest",
         probe: NEXTEST,
         needed_for: "faster tests; `cargo test` runs them otherwise",
-        need: Need::Optional,
+        need: Requirement::Optional,
         install: Install::Cargo("cargo-nextest"),
     },
     Component {
         name: "ripgrep",
         probe: &["rg", "--version"],
         needed_for: "rows of `cargo xtask bench`",
-        need: Need::Bench,
+        need: Requirement::Bench,
         install: Install::Cargo("ripgrep"),
     },
     Component {
         name: "fd",
         probe: &["fd", "--version"],
         needed_for: "rows of `cargo xtask bench`",
-        need: Need::Bench,
+        need: Requirement::Bench,
         install: Install::Cargo("fd-find"),
     },
 ];
@@ -131,12 +131,12 @@ struct Component {
     /// Command that exits with 0 if the component works.
     probe: &'static [&'static str],
     needed_for: &'static str,
-    need: Need,
+    need: Requirement,
     install: Install,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Need {
+enum Requirement {
     Required,
     /// Used if present; never installed, never reported as an error.
     Optional,
@@ -172,11 +172,11 @@ const fn required(
     needed_for: &'static str,
     install: Install,
 ) -> Component {
-    Component { name, probe, needed_for, need: Need::Required, install }
+    Component { name, probe, needed_for, need: Requirement::Required, install }
 }
 
 pub(crate) fn run() -> Result<()> {
-    let is_for_tests = |component: &&Component| component.need != Need::Bench;
+    let is_for_tests = |component: &&Component| component.need != Requirement::Bench;
     let mut missing: Vec<&Component> = COMPONENTS
         .iter()
         .filter(is_for_tests)
@@ -191,14 +191,17 @@ pub(crate) fn run() -> Result<()> {
 
 /// Installs the programs that the benchmark compares with. A missing one is a row without a ratio.
 pub(crate) fn for_bench() {
-    let rows = COMPONENTS.iter().filter(|component| component.need == Need::Bench);
+    let rows = COMPONENTS.iter().filter(|component| component.need == Requirement::Bench);
     let missing: Vec<&Component> = rows.filter(|row| !shell::works(row.probe)).collect();
     install(&missing, rights());
 }
 
 fn install(missing: &[&Component], rights: Rights) {
-    let needed: Vec<&Component> =
-        missing.iter().filter(|component| component.need != Need::Optional).copied().collect();
+    let needed: Vec<&Component> = missing
+        .iter()
+        .filter(|component| component.need != Requirement::Optional)
+        .copied()
+        .collect();
     let apt = |component: &&Component| matches!(component.install, Install::Apt(_));
     let mut lines = Vec::new();
     // Package lists may be outdated; update them once for all packages.
@@ -268,7 +271,7 @@ fn rights() -> Rights {
 /// it would hide what is not tested.
 fn report(missing: &[&Component], in_ci: bool) -> Result<()> {
     let (required, optional): (Vec<&Component>, _) =
-        missing.iter().copied().partition(|component| component.need == Need::Required);
+        missing.iter().copied().partition(|component| component.need == Requirement::Required);
     optional.iter().for_each(|component| println!("    {}", describe(component)));
     let gaps: Vec<String> = required.iter().map(|component| describe(component)).collect();
     if in_ci {
@@ -305,7 +308,7 @@ mod tests {
 
     #[test]
     fn an_optional_component_never_fails() {
-        let optional = Component { need: Need::Optional, ..GHOST };
+        let optional = Component { need: Requirement::Optional, ..GHOST };
         assert!(report(&[&optional], true).is_ok());
     }
 

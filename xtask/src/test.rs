@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::{
     check,
-    postgres::{self, Server},
+    postgres::{self, TestServer},
     programs, setup, shell,
     step::{last, timed},
 };
@@ -28,10 +28,10 @@ pub(crate) fn run() -> Result<()> {
 
 /// On a developer's machine a missing server is only reported; in CI it is an error, because it
 /// would hide what is not tested.
-fn timed_server() -> Result<Option<Server>> {
+fn timed_server() -> Result<Option<TestServer>> {
     let mut server = None;
     timed("PostgreSQL", || {
-        match Server::start() {
+        match TestServer::start() {
             Ok(started) => server = Some(started),
             Err(error) if setup::in_ci() => return Err(error),
             Err(error) => println!("    no PostgreSQL, only SQLite is tested: {error:#}"),
