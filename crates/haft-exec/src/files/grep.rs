@@ -585,7 +585,7 @@ mod tests {
     fn a_file_that_cannot_be_searched_is_named() {
         let endless = b"x\n".repeat(MAX_MULTILINE_BYTES);
         let (_folder, files) = workspace(&[("endless", &endless), ("ok", b"xy\n")]);
-        let searched = run(&files, &SearchFiles { is_multiline: true, ..for_text("xy") });
+        let searched = run(&files, &SearchFiles { is_multiline: true, ..for_text("x[^z]?y") });
         assert_eq!(formatted(&searched), ["ok:1:xy"]);
         assert!(!searched.is_complete);
         assert_eq!(searched.unsearched, [Path::new("endless")]);
@@ -653,7 +653,8 @@ mod tests {
         #[test]
         fn long_lines_are_searched_as_short_ones_are(
             text in "[abß \\r\n]{0,40}",
-            needle in "(\\^?[abß]{1,2}\\$?|a.*b|\\ba|[^a]b|(?i)A)",
+            // Texts that are patterns: `^a$`, `a.*b`, `\\ba`, `[^a]b`, `(?i)A`.
+            needle in "(\\^?[abß]{1,2}\\$?|a\\.\\*b|\\\\ba|\\[\\^a\\]b|\\(\\?i\\)A)",
             context in 0_usize..3,
             ignores_case in any::<bool>(),
         ) {

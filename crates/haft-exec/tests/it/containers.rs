@@ -546,7 +546,7 @@ async fn a_missing_engine_or_image_is_reported_with_advice() {
     check_refused(place, hangs, unavailable, "does not respond");
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     let bad = ContainerSettings { memory: "1".to_owned(), ..settings.clone() };
-    check_refused(TestWorkspace::new(), bad, unavailable, "no container could be made");
+    check_refused(TestWorkspace::new(), bad, unavailable, "the container could not be created");
 }
 
 #[tokio::test]

@@ -106,7 +106,8 @@ fn completion_makes_no_store() {
         assert!(found.iter().all(|(value, _)| value.starts_with("--")), "{line}: {found:?}");
     }
     assert!(!fixture.path("project/.haft/haft.db").exists());
-    assert!(!fixture.path("home/.local").exists());
+    // The shell keeps its history below `.local/share`.
+    assert!(!fixture.path("home/.local/state").exists());
 }
 
 /// Types a line and Tab into an interactive shell, then runs what stands there.

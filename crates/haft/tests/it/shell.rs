@@ -341,7 +341,7 @@ fn what_the_sandbox_refuses_is_told_with_its_path_and_a_way() {
     fs::write(&outside, "x").expect("written");
     let command = format!("cat {}", outside.display());
     let unread = ask(&mut client, 4, "bash", json!({"command": command}));
-    let told = format!("[refused: read {}: it is outside the sandbox", outside.display());
+    let told = format!("[denied: read {}: it is outside the sandbox", outside.display());
     assert!(text(&unread).contains(&told), "{unread:#}");
 }
 

@@ -119,13 +119,13 @@ const fn lack(scenario: &'static str, says: &'static [&'static str]) -> Unsuppor
 
 /// In both sets.
 const FIXTURES: &[UnsupportedScenario] = &[
-    lack("tools-call-simple-text", &["no tool `test_simple_text`"]),
-    lack("tools-call-image", &["no tool `test_image_content`"]),
-    lack("tools-call-audio", &["no tool `test_audio_content`"]),
-    lack("tools-call-embedded-resource", &["no tool `test_embedded_resource`"]),
-    lack("tools-call-mixed-content", &["no tool `test_multiple_content_types`"]),
-    lack("tools-call-error", &["no tool `test_error_handling`"]),
-    lack("tools-call-with-progress", &["no tool `test_tool_with_progress`"]),
+    lack("tools-call-simple-text", &["unknown tool `test_simple_text`"]),
+    lack("tools-call-image", &["unknown tool `test_image_content`"]),
+    lack("tools-call-audio", &["unknown tool `test_audio_content`"]),
+    lack("tools-call-embedded-resource", &["unknown tool `test_embedded_resource`"]),
+    lack("tools-call-mixed-content", &["unknown tool `test_multiple_content_types`"]),
+    lack("tools-call-error", &["unknown tool `test_error_handling`"]),
+    lack("tools-call-with-progress", &["unknown tool `test_tool_with_progress`"]),
     lack("resources-read-text", &["no resource test://static-text"]),
     lack("resources-read-binary", &["no resource test://static-binary"]),
     lack("resources-templates-read", &["no resource test://template/123/data"]),
@@ -137,11 +137,11 @@ const FIXTURES: &[UnsupportedScenario] = &[
 ];
 
 const FIXTURES_OF_2025: &[UnsupportedScenario] = &[
-    lack("tools-call-with-logging", &["no tool `test_tool_with_logging`"]),
-    lack("tools-call-sampling", &["no tool `test_sampling`"]),
-    lack("tools-call-elicitation", &["no tool `test_elicitation`"]),
-    lack("elicitation-sep1034-defaults", &["no tool `test_elicitation_sep1034_defaults`"]),
-    lack("elicitation-sep1330-enums", &["no tool `test_elicitation_sep1330_enums`"]),
+    lack("tools-call-with-logging", &["unknown tool `test_tool_with_logging`"]),
+    lack("tools-call-sampling", &["unknown tool `test_sampling`"]),
+    lack("tools-call-elicitation", &["unknown tool `test_elicitation`"]),
+    lack("elicitation-sep1034-defaults", &["unknown tool `test_elicitation_sep1034_defaults`"]),
+    lack("elicitation-sep1330-enums", &["unknown tool `test_elicitation_sep1330_enums`"]),
     lack("resources-subscribe", &["test://watched-resource cannot be watched"]),
     lack("resources-unsubscribe", &["test://watched-resource cannot be watched"]),
     // It calls `test_reconnection` and waits for a result that never comes.
@@ -161,23 +161,23 @@ const FIXTURES_OF_2026: &[UnsupportedScenario] = &[
     ),
     lack(
         "input-required-result-basic-elicitation",
-        &["no tool `test_input_required_result_elicitation`"],
+        &["unknown tool `test_input_required_result_elicitation`"],
     ),
     lack(
         "input-required-result-basic-sampling",
-        &["no tool `test_input_required_result_sampling`"],
+        &["unknown tool `test_input_required_result_sampling`"],
     ),
     lack(
         "input-required-result-basic-list-roots",
-        &["no tool `test_input_required_result_list_roots`"],
+        &["unknown tool `test_input_required_result_list_roots`"],
     ),
     lack(
         "input-required-result-request-state",
-        &["no tool `test_input_required_result_request_state`"],
+        &["unknown tool `test_input_required_result_request_state`"],
     ),
     lack(
         "input-required-result-multiple-input-requests",
-        &["no tool `test_input_required_result_multiple_inputs`"],
+        &["unknown tool `test_input_required_result_multiple_inputs`"],
     ),
     // These two do not announce that they need `test_input_required_result_multi_round` and
     // `…_tampered_state`.
@@ -189,15 +189,15 @@ const FIXTURES_OF_2026: &[UnsupportedScenario] = &[
     ),
     lack(
         "input-required-result-result-type",
-        &["no tool `test_input_required_result_elicitation`"],
+        &["unknown tool `test_input_required_result_elicitation`"],
     ),
     lack(
         "input-required-result-capability-check",
-        &["no tool `test_input_required_result_capabilities`"],
+        &["unknown tool `test_input_required_result_capabilities`"],
     ),
     lack(
         "input-required-result-ignore-extra-params",
-        &["no tool `test_input_required_result_elicitation`"],
+        &["unknown tool `test_input_required_result_elicitation`"],
     ),
     // It also needs `test_input_required_result_elicitation`.
     lack(

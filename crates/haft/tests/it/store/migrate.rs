@@ -52,7 +52,7 @@ fn a_person_moves_to_a_database_and_back() {
     assert_eq!(moved.code, 0, "{moved:?}");
     assert!(
         moved.out.contains(
-            "3 ledger entries among them, from <root>/project/.haft/haft.db to postgres://"
+            "including 3 ledger entries, from <root>/project/.haft/haft.db to postgres://"
         ),
         "{moved:?}"
     );
