@@ -78,9 +78,9 @@ pub(crate) fn options() -> Vec<Arg> {
         .value_parser(value_parser!(PathBuf)),
         valued("profile", "NAME", "The set of tools to use"),
         valued("agent", "NAME", "Call as this agent, with its rules"),
-        valued("approve", "MODE", "What may run without approval")
+        valued("approve", "MODE", "What may run without approval (default: contained)")
             .value_parser(modes.try_map(|mode: String| mode.parse::<Mode>())),
-        valued("sandbox", "BACKEND", "What commands run in").value_parser(
+        valued("sandbox", "BACKEND", "What commands run in (default: auto)").value_parser(
             PossibleValuesParser::new(BACKENDS)
                 .try_map(|name| backend_named(&name).ok_or("no such backend")),
         ),
@@ -93,7 +93,7 @@ pub(crate) fn options() -> Vec<Arg> {
         ),
         valued("timeout", "TIME", "Stop the call after this time, such as 30s or 1m30s")
             .value_parser(time),
-        option("wait", "Wait for `haft approvals` when no approver is available here")
+        option("wait", "If nobody can approve here, wait for `haft approvals` in another terminal")
             .action(ArgAction::SetTrue),
         option("json", "Print the whole outcome as JSON").action(ArgAction::SetTrue),
         option(

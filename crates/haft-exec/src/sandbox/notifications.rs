@@ -2,8 +2,9 @@
 //! program's output. The seccomp program that denies calls also makes the kernel report each call
 //! that would change a file (and, without the network, each that would use it) to a thread of ours.
 //! The thread checks whether the call exceeds the sandbox, records it, and lets it continue and
-//! fail. Nothing is decided here: a program that changes the path in between only falsifies the
-//! report. The one exception is `connect`, which is decided and performed here (`connect.rs`).
+//! fail in the sandbox. A program that changes the path in between only falsifies the report. Two
+//! calls are decided here: opening an internet socket without network is refused, and `connect` is
+//! judged and performed by us (`connect.rs`).
 //!
 //! Calls that only read are not reported, because there are too many of them.
 
@@ -50,12 +51,12 @@ pub(crate) struct ReportingFilter {
 }
 
 impl ReportingFilter {
-    /// Installs the filter in the child. Allocates nothing. False where the kernel does not support
-    /// it, or where a listener exists already: then nothing has changed, and nothing is denied.
+    /// Installs the filter in the child. Allocates nothing. Returns false where the kernel does not
+    /// support it or a listener exists already, and then the filter is not installed; also where
+    /// the listener cannot be sent, and then the kernel fails the reported calls.
     pub(crate) fn begin(&self) -> bool {
         match kernel::listen(&self.program) {
-            // A child that cannot send the listener must not continue: its calls would get no
-            // reply. The kernel then fails them with "no such call", which is a denial.
+            // Without a listener the kernel fails the calls with "no such call", which is a denial.
             Ok(listener) => kernel::send(self.socket.as_raw_fd(), listener).is_ok(),
             Err(_) => false,
         }
@@ -116,7 +117,7 @@ impl ReportedDenials {
     }
 }
 
-/// Creates the two ends for one launch. Calls that `denying` denies are not reported. None
+/// Creates the two ends for one launch. Calls that `denying` denies fail in the kernel without a report. None
 /// when there are no descriptors left: the command then runs without reports.
 pub(crate) fn prepare_reporting(
     layout: Arc<Layout>,

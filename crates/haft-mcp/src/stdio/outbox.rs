@@ -41,8 +41,8 @@ impl Outbox {
         })
     }
 
-    /// Sends complete messages with their newlines, on this thread if the pipe is free. May wait
-    /// for the client to read.
+    /// Sends complete messages with their newlines, on this thread if no other thread is
+    /// writing. May wait for the client to read.
     pub(super) fn send_here(self: &Arc<Self>, messages: Vec<u8>) {
         if messages.is_empty() {
             return;
@@ -97,7 +97,7 @@ impl Outbox {
             let outbox = self.clone();
             let thread = thread::Builder::new().name("haft-mcp-write".to_owned());
             if thread.spawn(move || outbox.write_all()).is_err() {
-                // Without another thread, this one waits.
+                // This thread writes instead, and may wait for the client.
                 state.has_writer = false;
                 drop(state);
                 self.write_waiting();
@@ -108,8 +108,8 @@ impl Outbox {
         self.changed.notify_all();
     }
 
-    /// Waits while too much is unwritten. Otherwise this thread would continue as if its answers
-    /// were read.
+    /// Waits while too much is unwritten, so that answers to a client that does not read cannot
+    /// fill the memory.
     fn wait_for_room(&self) {
         let is_full = |state: &mut State| {
             let waiting: usize = state.waiting.iter().map(Vec::len).sum();
@@ -130,8 +130,8 @@ impl Outbox {
 
     fn write_all(&self) {
         loop {
-            let is_idle = |state: &mut State| state.is_writing || state.waiting.is_empty();
-            self.changed.wait_while(&mut self.state(), is_idle);
+            let must_wait = |state: &mut State| state.is_writing || state.waiting.is_empty();
+            self.changed.wait_while(&mut self.state(), must_wait);
             self.write_waiting();
         }
     }

@@ -21,7 +21,7 @@ const SUMMARY_CHARS: usize = 80;
 /// `haft help tools` is about the tools, not about the command `tools`.
 const TOOLS: &str = "tools";
 const FOOTER: &str =
-    "`haft help COMMAND` explains a command or a tool, `haft tools NAME` shows an example.
+    "Each tool is a command too: `haft read README.md`. `haft help NAME` explains a command or a tool.
 `haft man` is the manual, with exit codes and files.";
 
 pub(super) fn help_command() -> Command {
@@ -66,7 +66,7 @@ impl Cli<'_> {
         let mut lines = vec![
             ABOUT.to_owned(),
             String::new(),
-            format!("{} haft [OPTIONS] <COMMAND>", heading("Usage:")),
+            format!("{} haft [OPTIONS] <COMMAND or TOOL> ...", heading("Usage:")),
         ];
         let mut section = None;
         for own in COMMANDS {

@@ -5,7 +5,8 @@
 //! program in the meantime have no effect, because its own call never continues.
 //!
 //! A command reaches sockets that were created after it began, and those in the private folders of
-//! its session.
+//! its session. The kernel does not say which program created a socket: a newer socket of another
+//! program is reachable as well, if the command can see its folder.
 
 use std::{
     io,
@@ -160,7 +161,8 @@ impl Connections {
         }
     }
 
-    /// Programs can set every timestamp of a file but its creation time.
+    /// Returns true if the socket was created after the command began, or lies on a private mount of
+    /// the session. Compares the creation time, because programs can set every other timestamp.
     fn is_own(&self, root: BorrowedFd<'_>, file: &OwnedFd) -> bool {
         let wanted = StatxFlags::BTIME | StatxFlags::MNT_ID;
         let Ok(found) = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted) else {
