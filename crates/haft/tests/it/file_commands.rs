@@ -236,7 +236,7 @@ fn all_pages(fixture: &Fixture, arguments: &[&str], own: fn(&str) -> bool) -> Ve
         let from = format!("--offset={offset}");
         let page = fixture.run(&[arguments, &[&from]].concat());
         assert_eq!(page.code, 0, "{page:?}");
-        assert!(!page.out.contains("kept as output"), "a page is not cut again: {page:?}");
+        assert!(!page.out.contains("stored as output"), "a page is not truncated again: {page:?}");
         all.extend(page.out.lines().filter(|line| own(line)).map(str::to_owned));
         match page.out.split_once("next: offset=") {
             None => return all,
