@@ -33,7 +33,7 @@ pub(crate) fn outcome(
     }
     let display = outcome.display.as_deref().filter(|_| terminal.shows_results());
     match &outcome.error {
-        None => terminal.print(display.unwrap_or(&outcome.content))?,
+        None => terminal.print_result(display.unwrap_or(&outcome.content))?,
         Some(error) => {
             if let Some(partial) = display.or_else(|| outcome.partial()) {
                 terminal.print(partial)?;

@@ -2,6 +2,7 @@
 //! questions to the terminal itself. Foreign text is made safe wherever a terminal would interpret
 //! it.
 
+mod diff;
 mod hidden;
 mod keys;
 mod screen;
@@ -108,6 +109,17 @@ impl Terminal {
     /// Prints a result and ends its line.
     pub(crate) fn print(&self, text: &str) -> io::Result<()> {
         let text = if self.out.is_terminal { shown(text) } else { Cow::Borrowed(text) };
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        write_out(&format!("{text}{end}"))
+    }
+
+    /// Prints the result of a call, its diffs in colour.
+    pub(crate) fn print_result(&self, text: &str) -> io::Result<()> {
+        if !self.out.takes_colours {
+            return self.print(text);
+        }
+        let text = if self.out.is_terminal { shown(text) } else { Cow::Borrowed(text) };
+        let text = diff::coloured(&text);
         let end = if text.ends_with('\n') { "" } else { "\n" };
         write_out(&format!("{text}{end}"))
     }

@@ -102,9 +102,9 @@ impl Bench {
         self.surveying()
     }
 
-    /// In each sandbox that works here, against plain bubblewrap sandbox `true`.
+    /// In each sandbox that works here, against bubblewrap alone.
     fn sandboxes(&mut self, setup: &GateSetup) -> Result<(), BenchError> {
-        const ALONE: &str = "bubblewrap alone sandbox `true`";
+        const ALONE: &str = "bubblewrap alone around `true`";
         let rows = [
             (ProcessSettings::Landlock, ratio("bash, true, behind Landlock", ALONE, 0.5)),
             (ProcessSettings::Bubblewrap, ratio("bash, true, in bubblewrap", ALONE, 1.3)),
@@ -122,7 +122,19 @@ impl Bench {
                 floors::has("bwrap").then_some(&mut alone as _),
             )?;
         }
-        Ok(())
+        self.from_a_fresh_process(setup)
+    }
+
+    /// One command of a new process each time: settings, store, sandbox and all. Earlier processes
+    /// remember which sandboxes work.
+    fn from_a_fresh_process(&mut self, setup: &GateSetup) -> Result<(), BenchError> {
+        let haft = env!("CARGO_BIN_EXE_haft");
+        let mut alone = || Ok(floors::program("bwrap", BUBBLEWRAP, &setup.folder)?);
+        self.quick(
+            ratio("bash, true, from a fresh process", "bubblewrap alone around `true`", 4.0),
+            &mut || Ok(floors::program(haft, &["bash", "true"], &setup.folder)?),
+            floors::has("bwrap").then_some(&mut alone as _),
+        )
     }
 
     /// In a running container, against the engine's own `exec`. Skipped without `--container`.
