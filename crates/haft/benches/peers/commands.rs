@@ -122,12 +122,12 @@ impl Bench {
                 floors::has("bwrap").then_some(&mut alone as _),
             )?;
         }
-        self.from_a_fresh_process(setup)
+        self.in_fresh_process(setup)
     }
 
     /// One command of a new process each time: settings, store, sandbox and all. Earlier processes
     /// remember which sandboxes work.
-    fn from_a_fresh_process(&mut self, setup: &GateSetup) -> Result<(), BenchError> {
+    fn in_fresh_process(&mut self, setup: &GateSetup) -> Result<(), BenchError> {
         let haft = env!("CARGO_BIN_EXE_haft");
         let mut alone = || Ok(floors::program("bwrap", BUBBLEWRAP, &setup.folder)?);
         self.quick(
