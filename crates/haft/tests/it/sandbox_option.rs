@@ -48,3 +48,24 @@ fn an_unknown_backend_is_refused_with_the_known_ones() {
     let page = fixture.run(&["reference", "cli"]).out;
     assert!(page.contains("`--sandbox BACKEND`") && page.contains("`bubblewrap`"), "{page}");
 }
+
+#[test]
+fn a_sandbox_that_worked_is_remembered_under_its_conditions() {
+    let fixture = Fixture::new();
+    let file = fixture.path("home/.local/state/haft/sandbox-probes");
+    let conditions = |text: &str| text.split_once('\n').map(|(_, rest)| rest.to_owned());
+    assert_eq!(fixture.run(&["bash", "true"]).code, 0);
+    let first = std::fs::read_to_string(&file).expect("written by the first process");
+    let mechanisms = first.lines().next().expect("a line");
+    assert!(mechanisms.contains("bubblewrap") || mechanisms.contains("landlock"), "{first}");
+    // A result that was found under other conditions does not count: it is found again.
+    std::fs::write(&file, "landlock,bubblewrap,user namespaces\nanother boot\n").expect("written");
+    assert_eq!(fixture.run(&["bash", "true"]).code, 0);
+    let again = std::fs::read_to_string(&file).expect("written again");
+    assert_eq!(conditions(&again), conditions(&first));
+    // `doctor` tries everything, whatever is remembered, and keeps what it found.
+    std::fs::write(&file, format!("\n{}", conditions(&first).expect("text"))).expect("written");
+    fixture.run(&["doctor"]);
+    let tried = std::fs::read_to_string(&file).expect("written by doctor");
+    assert!(tried.lines().next().is_some_and(|line| line.contains("seccomp")), "{tried}");
+}
