@@ -80,7 +80,7 @@ pub(crate) fn options() -> Vec<Arg> {
         valued("agent", "NAME", "Call as this agent, with its rules"),
         valued("approve", "MODE", "What may run without approval (default: contained)")
             .value_parser(modes.try_map(|mode: String| mode.parse::<Mode>())),
-        valued("sandbox", "BACKEND", "What commands run in (default: auto)").value_parser(
+        valued("sandbox", "BACKEND", "The sandbox (default: auto)").value_parser(
             PossibleValuesParser::new(BACKENDS)
                 .try_map(|name| backend_named(&name).ok_or("no such backend")),
         ),

@@ -34,7 +34,7 @@ pub(super) fn command() -> Command {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
     Command::new("replay")
-        .about("Serve a recorded session to MCP clients: its results again, without running anything")
+        .about("Serve the recorded results of a session to MCP clients; nothing runs")
         .long_about(
             "Serve a recorded session over standard input and output, in place of `haft mcp`: a client that makes the \
              same calls gets the same results, byte for byte, and nothing is run, asked or \

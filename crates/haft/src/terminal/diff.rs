@@ -67,7 +67,7 @@ fn hunk(line: &str) -> Option<HunkRest> {
     let (old, new) = ranges.split_once(" +")?;
     let count = |range: &str| match range.split_once(',') {
         Some((_, count)) => count.parse().ok(),
-        None => Some(1),
+        None => range.parse::<usize>().ok().map(|_| 1),
     };
     Some(HunkRest { old: count(old)?, new: count(new)? })
 }
