@@ -99,8 +99,9 @@ struct SharedSearch<'a> {
     is_stopped: AtomicBool,
 }
 
-/// The files with the first matches, by path. As soon as there are more matches than are wanted, files behind them need not
-/// be searched any more; which matches are found does not depend on the order of the walk.
+/// The files with the first matches, by path. As soon as there are more matches than are wanted,
+/// files and directories behind them are skipped, so that a search for a frequent text ends early.
+/// Which matches are found does not depend on the order of the walk.
 #[derive(Default)]
 struct FirstMatches {
     files: Mutex<(BTreeMap<PathBuf, FileMatchLines>, usize)>,
@@ -115,6 +116,7 @@ struct FileMatchLines {
 }
 
 impl FirstMatches {
+    /// Returns false for a file, or a directory with all its files, behind the wanted matches.
     fn is_needed(&self, path: &Path) -> bool {
         !self.has_last.load(Ordering::Acquire)
             || self.last.read().as_deref().is_none_or(|last| path <= last)
@@ -203,6 +205,11 @@ struct SearchWorker<'a> {
 
 impl FileVisitor for SearchWorker<'_> {
     const VISITS_LINKS: bool = false;
+    const IN_ORDER: bool = true;
+
+    fn needs(&self, directory: &Path) -> bool {
+        self.search.found.is_needed(directory)
+    }
 
     fn visit(&mut self, file: &VisitedFile<'_>) -> ControlFlow<()> {
         if !self.search.found.is_needed(file.path) {
@@ -579,6 +586,28 @@ mod tests {
         assert_eq!(run(&files, &literal).matches, 0);
         let any_case = SearchFiles { ignores_case: true, is_literal: true, ..for_text("NEEDLEX") };
         assert_eq!(run(&files, &any_case).matches, 1);
+    }
+
+    #[test]
+    fn directories_behind_the_wanted_matches_are_not_entered() {
+        let found = FirstMatches::default();
+        assert!(found.is_needed(Path::new("z")), "nothing is found yet");
+        found.add(Path::new("d/f"), Vec::new(), 2, 3);
+        assert!(found.is_needed(Path::new("z")), "one match is missing");
+        found.add(Path::new("d/k"), Vec::new(), 1, 3);
+        for (path, is_needed) in [
+            ("", true),
+            ("a", true),
+            ("d", true),
+            ("d/a", true),
+            ("d/k/x", false),
+            ("d/z", false),
+            ("e", false),
+        ] {
+            assert_eq!(found.is_needed(Path::new(path)), is_needed, "{path}");
+        }
+        found.add(Path::new("a"), Vec::new(), 3, 3);
+        assert!(!found.is_needed(Path::new("d")), "an earlier file has enough");
     }
 
     #[test]

@@ -99,6 +99,13 @@ impl VisitedFile<'_> {
 pub(crate) trait FileVisitor: Send {
     /// True when links are visited too, as links.
     const VISITS_LINKS: bool;
+    /// True when directories are entered roughly in the order of their paths.
+    const IN_ORDER: bool = false;
+
+    /// Returns false for a directory, by its path as shown, whose files are not needed any more.
+    fn needs(&self, _directory: &Path) -> bool {
+        true
+    }
 
     /// Visits a file; `Break` ends the whole walk.
     fn visit(&mut self, file: &VisitedFile<'_>) -> ControlFlow<()>;
@@ -164,6 +171,15 @@ enum Task {
         rules: Option<Arc<IgnoreRules>>,
     },
     Files(Arc<OpenFolder>, NameList),
+}
+
+impl Task {
+    fn path(&self) -> &[u8] {
+        match self {
+            Self::Directory { path, .. } => path,
+            Self::Files(folder, _) => &folder.path,
+        }
+    }
 }
 
 /// An open directory.
@@ -278,6 +294,12 @@ impl RunningWalk<'_> {
         rules: Option<Arc<IgnoreRules>>,
         new: &mut Vec<Task>,
     ) -> ControlFlow<()> {
+        worker.shown.clear();
+        worker.shown.extend_from_slice(&self.prefix);
+        worker.shown.extend_from_slice(&path);
+        if !worker.visitor.needs(Path::new(OsStr::from_bytes(&worker.shown))) {
+            return ControlFlow::Continue(());
+        }
         // Open it by its whole path: an open parent for each waiting directory would take too many
         // handles, and this is one call.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -353,6 +375,7 @@ impl RunningWalk<'_> {
         new: &mut Vec<Task>,
     ) {
         let base = self.go_to(&mut worker.shown, folder);
+        let first = new.len();
         for name in worker.directories.iter() {
             worker.shown.truncate(base);
             worker.shown.extend_from_slice(name.to_bytes());
@@ -364,6 +387,10 @@ impl RunningWalk<'_> {
             if is_wanted && self.walk.grant.permits(shown) {
                 new.push(Task::Directory { path: path.to_vec(), rules: folder.rules.clone() });
             }
+        }
+        if V::IN_ORDER {
+            // The newest task is taken first.
+            new[first..].sort_unstable_by(|a, b| b.path().cmp(a.path()));
         }
     }
 
