@@ -667,7 +667,7 @@ mod tests {
         ];
         let told = definitions(ModelFormat::Anthropic, &tools, &FormatOptions::strict());
         // `c` has four optional properties and sixteen that are null.
-        assert_eq!(strict(&told, 3), [true, false, true], "who fits into what is left gets it");
+        assert_eq!(strict(&told, 3), [true, false, true], "a later tool that still fits is strict");
         assert_eq!(told.tools[2]["input_schema"]["required"].as_array().map(Vec::len), Some(16));
         let why = told.notes.iter().find(|note| note.tool.as_deref() == Some("b")).expect("told");
         assert_eq!(

@@ -118,7 +118,7 @@ pub struct SearchResult {
 }
 
 impl SearchResult {
-    /// So many files that could not be searched are named.
+    /// Maximum number of files that are named because they could not be searched.
     pub const MAX_UNSEARCHED: usize = 20;
 }
 
